@@ -1,0 +1,1 @@
+"""Agents: how a model plays an environment. ``episode`` holds the one episode loop."""

@@ -1,0 +1,1 @@
+"""Benchmarks: suites, and ``python -m benchmarks.perf`` for speed beside our peers."""

@@ -1,0 +1,99 @@
+"""Records of the world: tasks, actions, observations, verdicts.
+
+All are frozen and hold plain values, so they pickle, compare and serialise as they are.
+
+Example:
+    >>> task = Task(id="terminal/count_lines/0007", env="terminal", family="count_lines",
+    ...             split="train", instruction="Write the number of lines of a.txt to n.txt.")
+    >>> Task.from_json(task.to_json()) == task
+    True
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Split = Literal["train", "heldout"]
+
+
+@dataclass(frozen=True)
+class TaskLimits:
+    """What a task grants; the episode loop and the sandbox enforce it.
+
+    Attributes:
+        max_steps: agent actions per episode.
+        step_timeout_s: wall-clock limit of one command.
+        verifier_timeout_s: wall-clock limit of the verifier.
+        output_bytes: most bytes of one command's output that reach an observation.
+        memory_bytes, pids, disk_bytes, cpus: limits of the sandbox.
+    """
+
+    max_steps: int = 8
+    step_timeout_s: float = 10.0
+    verifier_timeout_s: float = 60.0
+    output_bytes: int = 4096
+    memory_bytes: int = 512 * 2**20
+    pids: int = 128
+    disk_bytes: int = 64 * 2**20
+    cpus: float = 1.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem an environment can be reset to.
+
+    Attributes:
+        id: unique over all task sets, ``env/family/name``.
+        env: short name of the environment that plays it.
+        family: template or source package; splits are disjoint by family *and* by parameters.
+        split: ``train`` or ``heldout``.
+        instruction: what the agent is asked, in words.
+        image: sandbox image family, see ``envs.images``.
+        limits: see ``TaskLimits``.
+        data: what set-up, oracle and verifier of this environment need; JSON values only.
+        tags: free labels; ``level:easy``, ``source:release`` and ``source:generated`` are used by reports.
+    """
+
+    id: str
+    env: str
+    family: str
+    split: Split
+    instruction: str
+    image: str = "terminal"
+    limits: TaskLimits = field(default_factory=TaskLimits)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the task as JSON values; ``from_json`` is the inverse."""
+        return {**asdict(self), "tags": list(self.tags)}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> "Task":
+        """Build a task from ``to_json``'s value. Raises ``TypeError`` on unknown keys."""
+        fields = dict(row)
+        fields["limits"] = TaskLimits(**fields.get("limits", {}))
+        fields["tags"] = tuple(fields.get("tags", ()))
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a verifier says of the state of the world.
+
+    Attributes:
+        reward: in [0, 1]; 1 is solved.
+        passed: names of checks that held.
+        failed: names of checks that did not.
+        detail: one line for people.
+    """
+
+    reward: float
+    passed: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    detail: str = ""
+
+    @property
+    def solved(self) -> bool:
+        """True when the whole task is solved."""
+        return self.reward >= 1.0

@@ -1,0 +1,1 @@
+"""Learning: from episodes to weights. ``python -m rl.train`` is the way in."""

@@ -1,0 +1,67 @@
+"""Records of serving. Light: no torch.
+
+Axis suffixes: ``_P`` prompt token, ``_T`` sampled token.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+FinishReason = Literal["stop", "length", "cancelled"]
+Message = Mapping[str, Any]  # an OpenAI chat message: {"role": ..., "content": ...}
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample.
+
+    Attributes:
+        max_tokens: most tokens of the reply.
+        temperature: 0 is greedy. Log-probs are of the distribution at this temperature
+            (softmax(logits / temperature)); greedy reports those at temperature 1.
+        top_p: nucleus; 1 is off. Anything else makes the tokens unfit for training.
+        seed: equal seed, prompt and weights give equal tokens, however requests are batched.
+        stop: strings that end the reply; the reply's text stops before them.
+    """
+
+    max_tokens: int = 256
+    temperature: float = 1.0
+    top_p: float = 1.0
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What the engine sampled, written down once.
+
+    Attributes:
+        token_ids_T: sampled ids, the end-of-turn token included when the model sampled it.
+        logprobs_T: log-prob of each sampled id under the sampling distribution.
+        versions_T: policy version that sampled each id.
+        finish_reason: ``stop``, ``length`` or ``cancelled``.
+        num_cached: prompt tokens whose keys and values were reused.
+    """
+
+    token_ids_T: tuple[int, ...]
+    logprobs_T: tuple[float, ...]
+    versions_T: tuple[int, ...]
+    finish_reason: FinishReason
+    num_cached: int = 0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A chat completion as an agent receives it, with the tokens a learner needs.
+
+    Attributes:
+        id: the response id.
+        text: the reply's text.
+        prompt_ids_P: the whole prompt as the engine saw it, verbatim.
+        generation: see ``Generation``.
+    """
+
+    id: str
+    text: str
+    prompt_ids_P: tuple[int, ...]
+    generation: Generation
