@@ -66,8 +66,10 @@ class Turn:
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Turn":
         """Inverse of ``dataclasses.asdict`` after a trip through JSON."""
-        tuples = ("prompt_ids_P", "token_ids_T", "logprobs_T", "versions_T")
-        return cls(**{k: tuple(v) if k in tuples else v for k, v in row.items()})
+        fields = dict(row)
+        for name in ("prompt_ids_P", "token_ids_T", "logprobs_T", "versions_T"):
+            fields[name] = tuple(fields[name])
+        return cls(**fields)
 
 
 @dataclass(frozen=True)

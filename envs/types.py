@@ -51,7 +51,7 @@ class Task:
         image: sandbox image family, see ``envs.images``.
         limits: see ``TaskLimits``.
         data: what set-up, oracle and verifier of this environment need; JSON values only.
-        tags: free labels; ``level:easy``, ``source:release`` and ``source:generated`` are used by reports.
+        tags: free labels; reports use ``level:easy``, ``source:release``, ``source:generated``.
     """
 
     id: str

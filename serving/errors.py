@@ -1,13 +1,13 @@
 """Errors of serving.
 
-    PolicyError                   the policy could not answer; never a reward (design, contract 2)
-    ├── PolicyUnavailable         no answer from the server: refused, reset, gone
-    ├── PolicyTimeout             no answer within the time given
-    └── RequestRefused            the server understood and refused (HTTP 4xx); has ``field``
-        └── ContextOverflow       prompt and reply do not fit the model's context
+PolicyError                   the policy could not answer; never a reward (design, contract 2)
+├── PolicyUnavailable         no answer from the server: refused, reset, gone
+├── PolicyTimeout             no answer within the time given
+└── RequestRefused            the server understood and refused (HTTP 4xx); has ``field``
+    └── ContextOverflow       prompt and reply do not fit the model's context
 
-    ModelError                    a model that cannot be found, fetched, converted or loaded; has a remedy
-    EngineError                   the engine itself failed
+ModelError                    a model cannot be found, fetched, converted or loaded; names a remedy
+EngineError                   the engine itself failed
 """
 
 

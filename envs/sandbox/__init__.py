@@ -1,1 +1,1 @@
-"""Sandboxes: where an agent's commands run. ``protocol`` is the contract, ``docker`` the default."""
+"""Where an agent's commands run: ``protocol`` is the contract, ``docker`` the default."""

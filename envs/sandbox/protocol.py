@@ -170,3 +170,24 @@ class Sandbox(Protocol):
         exc: BaseException | None,
         tb: TracebackType | None,
     ) -> None: ...
+
+
+class SandboxProvider(Protocol):
+    """Where environments get sandboxes from: a pool, or a fresh one each time."""
+
+    def acquire(self, spec: SandboxSpec) -> Sandbox:
+        """Return a clean, running sandbox of this spec, owned by the caller until ``release``.
+
+        Raises:
+            SandboxStartError: none could be started.
+            MissingDependency: no engine, or no such image; names the remedy.
+        """
+        ...
+
+    def release(self, sandbox: Sandbox) -> None:
+        """Take a sandbox back (to be reset and reused, or closed). Never raises."""
+        ...
+
+    def close(self) -> None:
+        """Close every sandbox this provider made. Idempotent; never raises."""
+        ...

@@ -1,0 +1,219 @@
+"""The base of every environment whose agent works in a shell.
+
+A task author writes three things: ``set_up``, ``verify`` and ``oracle``. What a shell environment
+has in common lives here: sandboxes, the step, when the verifier runs, what an observation holds.
+Left out: prompts and parsing (``agents``), limits on tokens and replies (``agents.episode``).
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict, cast
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from envs.errors import TaskError
+from envs.sandbox.protocol import ExecResult, Sandbox, SandboxProvider, SandboxSpec
+from envs.spaces import Unicode
+from envs.types import Task, Verdict
+
+SUBMIT = "submit"
+Finish = Literal["submit", "solved"]
+
+
+class ShellObservation(TypedDict):
+    """What the agent sees: the task in words, and what its last command did."""
+
+    instruction: str
+    output: str
+    exit_code: np.int64
+
+
+class ShellEnv(gymnasium.Env[ShellObservation, str]):
+    """A task in a sandbox, played by shell commands.
+
+    Action space: ``Unicode``: one command for the sandbox's persistent bash, or ``submit``.
+    Observation space: ``Dict(instruction, output, exit_code)``.
+    Reward: 0 until the end, then the verifier's, in [0, 1].
+    Endings: ``terminated`` on ``submit``, and under ``finish="solved"`` as soon as the verifier
+    finds the goal state; ``truncated`` at the task's ``max_steps``. The verifier runs at either.
+
+    Args:
+        tasks: what ``reset`` draws from, and what ``options={"task": id}`` is looked up in.
+        sandboxes: where sandboxes come from; the environment never closes it.
+        finish: ``submit`` (the agent must say so) or ``solved`` (checked after every command).
+        render_mode: ``ansi`` returns the transcript.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (gymnasium's own shape)
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        sandboxes: SandboxProvider,
+        finish: Finish = "submit",
+        render_mode: str | None = None,
+    ) -> None:
+        if not tasks:
+            raise TaskError("an environment needs at least one task")
+        if finish not in ("submit", "solved"):
+            raise ValueError(f"finish={finish!r}: choose 'submit' or 'solved'")
+        self.tasks = {task.id: task for task in tasks}
+        self.finish = finish
+        self.render_mode = render_mode
+        self.action_space = Unicode(
+            max_length=1 << 16, samples=("true", "ls", "pwd", "cat nothing")
+        )
+        parts = {
+            "instruction": Unicode(),
+            "output": Unicode(),
+            "exit_code": spaces.Discrete(512, start=-1),
+        }
+        self.observation_space = cast("spaces.Space[ShellObservation]", spaces.Dict(parts))
+        self._sandboxes = sandboxes
+        self._sandbox: Sandbox | None = None
+        self._task: Task | None = None
+        self._steps = 0
+        self._verdict: Verdict | None = None
+        self._transcript: list[str] = []
+
+    # ------------------------------------------------------------- what a task author writes
+
+    @abstractmethod
+    def set_up(self, sandbox: Sandbox, task: Task) -> None:
+        """Bring a clean sandbox to the task's start. Raises ``SetupError``."""
+
+    @abstractmethod
+    def verify(self, sandbox: Sandbox, task: Task) -> Verdict:
+        """Inspect the state. Nothing of the agent's runs beside it. Raises ``VerifierError``."""
+
+    @abstractmethod
+    def oracle(self, task: Task) -> Sequence[str]:
+        """Return commands that solve the task."""
+
+    def sandbox_spec(self, task: Task) -> SandboxSpec:
+        """Return the sandbox this task needs."""
+        limits = task.limits
+        return SandboxSpec(
+            image=task.image,
+            memory_bytes=limits.memory_bytes,
+            pids=limits.pids,
+            disk_bytes=limits.disk_bytes,
+            cpus=limits.cpus,
+        )
+
+    # ------------------------------------------------------------- Gymnasium
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[ShellObservation, dict[str, Any]]:
+        """Start a task: ``options={"task": Task | id}``, else one drawn with ``seed``.
+
+        Raises:
+            TaskError: an unknown id.
+            EnvError: sandbox or set-up failed.
+        """
+        super().reset(seed=seed)
+        task = self._choose(options)
+        self._release()
+        sandbox = self._sandboxes.acquire(self.sandbox_spec(task))
+        self._sandbox, self._task = sandbox, task
+        self._steps, self._verdict, self._transcript = 0, None, [f"# {task.instruction}"]
+        self.set_up(sandbox, task)
+        return self._observe(ExecResult("", 0)), {"task": task.id}
+
+    def step(self, action: str) -> tuple[ShellObservation, float, bool, bool, dict[str, Any]]:
+        """Run one command, or end with ``submit``.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before ``reset`` or after the end.
+            EnvError: the world failed; the episode has no reward.
+        """
+        if self._sandbox is None or self._task is None or self._verdict is not None:
+            raise gymnasium.error.ResetNeeded("call reset() before step()")
+        task, sandbox = self._task, self._sandbox
+        self._steps += 1
+        sandbox.heartbeat()
+        submitted = action.strip() == SUBMIT
+        result = ExecResult("", 0)
+        if not submitted:
+            result = sandbox.shell(
+                action,
+                timeout_s=task.limits.step_timeout_s,
+                max_output_bytes=task.limits.output_bytes,
+            )
+        out_of_steps = self._steps >= task.limits.max_steps
+        verdict: Verdict | None = None
+        if submitted or out_of_steps or self.finish == "solved":
+            verdict = self._judge(sandbox, task, last=submitted or out_of_steps)
+        solved = verdict is not None and verdict.solved and self.finish == "solved"
+        terminated = submitted or solved
+        truncated = out_of_steps and not terminated
+        info: dict[str, Any] = {"timed_out": result.timed_out, "output_bytes": result.output_bytes}
+        reward = 0.0
+        if verdict is not None and (terminated or truncated):
+            self._verdict = verdict
+            reward = verdict.reward
+            info["verdict"] = verdict
+        self._transcript.append(f"$ {action}\n{result.output}")
+        return self._observe(result), reward, terminated, truncated, info
+
+    def grade(self) -> Verdict:
+        """Run the verifier now: for an episode that a limit outside the environment ended.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before ``reset``.
+            EnvError: the world failed.
+        """
+        if self._sandbox is None or self._task is None:
+            raise gymnasium.error.ResetNeeded("call reset() before grade()")
+        if self._verdict is None:
+            self._verdict = self._judge(self._sandbox, self._task, last=True)
+        return self._verdict
+
+    def render(self) -> str | None:
+        """Return the transcript so far under ``render_mode="ansi"``."""
+        return "\n".join(self._transcript) if self.render_mode == "ansi" else None
+
+    def close(self) -> None:
+        """Give the sandbox back. Idempotent."""
+        self._release()
+
+    # ------------------------------------------------------------- inside
+
+    def _judge(self, sandbox: Sandbox, task: Task, *, last: bool) -> Verdict:
+        """Verify. A verdict that counts is given with nothing of the agent's alive beside it."""
+        if not last:
+            verdict = self.verify(sandbox, task)
+            if not verdict.solved:
+                return verdict
+        sandbox.kill_processes()
+        return self.verify(sandbox, task)
+
+    def _choose(self, options: Mapping[str, Any] | None) -> Task:
+        wanted = (options or {}).get("task")
+        if isinstance(wanted, Task):
+            return wanted
+        if wanted is None:
+            ids = sorted(self.tasks)
+            return self.tasks[ids[int(self.np_random.integers(len(ids)))]]
+        if wanted not in self.tasks:
+            raise TaskError(f"no task {wanted!r} among the {len(self.tasks)} of this environment")
+        return self.tasks[wanted]
+
+    def _observe(self, result: ExecResult) -> ShellObservation:
+        assert self._task is not None
+        output = result.output
+        if result.note:
+            output = f"{output.rstrip()}\n[{result.note}]".lstrip()
+        return ShellObservation(
+            instruction=self._task.instruction,
+            output=output,
+            exit_code=np.int64(min(max(result.exit_code, -1), 510)),
+        )
+
+    def _release(self) -> None:
+        if self._sandbox is not None:
+            self._sandboxes.release(self._sandbox)
+        self._sandbox = self._task = None
