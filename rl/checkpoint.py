@@ -1,0 +1,88 @@
+"""Checkpoints: all state of a run at an optimiser step, whole or not there (algorithms §5).
+
+``checkpoints/<step>/`` holds ``state.pt`` (weights, optimiser, schedule, random state) and
+``meta.json`` (step, policy version, which is also the store's cursor). A folder is written under
+another name and renamed, so a half-written one is recognised by its name and never used.
+"""
+
+import json
+import logging
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rl.errors import CheckpointError
+
+log = logging.getLogger(__name__)
+_PART = ".part"
+
+
+@dataclass(frozen=True)
+class CheckpointMeta:
+    """What the controller needs to go on.
+
+    Attributes:
+        step: optimiser steps of the RL phase taken; also the cursor of the store.
+        version: policy version published with these weights.
+        warmed: the warm start is behind.
+    """
+
+    step: int
+    version: int
+    warmed: bool
+
+
+def save(folder: Path, meta: CheckpointMeta, state: dict[str, Any], keep: int) -> Path:
+    """Write ``folder/<step>`` atomically and remove all but the last ``keep``.
+
+    Raises:
+        CheckpointError: it could not be written; earlier checkpoints are untouched.
+    """
+    target = folder / f"{meta.step:06d}"
+    part = target.with_name(target.name + _PART)
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        torch.save(state, part / "state.pt")
+        (part / "meta.json").write_text(json.dumps(asdict(meta)))
+        if target.exists():
+            shutil.rmtree(target)
+        part.rename(target)
+    except (OSError, RuntimeError) as error:
+        shutil.rmtree(part, ignore_errors=True)
+        raise CheckpointError(f"{target}: could not be written: {error}") from error
+    for old in sorted(_whole(folder))[:-keep]:
+        shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def latest(folder: Path) -> tuple[CheckpointMeta, Path] | None:
+    """Return the last whole checkpoint, or None; half-written ones are reported and left out."""
+    for part in sorted(folder.glob(f"*{_PART}")):
+        log.warning("%s was never finished (the run was killed while writing); not used", part)
+    for path in sorted(_whole(folder), reverse=True):
+        try:
+            return CheckpointMeta(**json.loads((path / "meta.json").read_text())), path
+        except (OSError, ValueError, TypeError) as error:
+            log.warning("%s is not readable (%s); not used", path, error)
+    return None
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """Return the tensors of a checkpoint.
+
+    Raises:
+        CheckpointError: the file is missing or damaged.
+    """
+    try:
+        state: dict[str, Any] = torch.load(path / "state.pt", weights_only=True)
+    except (OSError, RuntimeError, EOFError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+    return state
+
+
+def _whole(folder: Path) -> list[Path]:
+    return [p for p in folder.glob("*") if p.name.isdigit() and (p / "meta.json").exists()]

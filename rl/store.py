@@ -1,0 +1,218 @@
+"""The store: every episode once, durable before it is acknowledged (design, contract 6).
+
+SQLite in WAL mode is the truth; ``log.jsonl`` beside it is for people and tools. A batch is a set
+of group ids bound to an optimiser step; the cursor is that step, and it is part of the checkpoint:
+``rewind(step)`` after a resume frees the batches the lost weights had seen, so each episode is
+trained exactly once in the history of the weights. ``kill -9`` at any moment loses nothing
+acknowledged and repeats nothing.
+
+Used by one process (the controller); reading from others is safe.
+"""
+
+import json
+import sqlite3
+import threading
+import zlib
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from agents.types import Episode
+from rl.errors import StoreError
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS episodes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL,              -- 'train', 'demo' or 'eval:<label>'
+    group_id TEXT NOT NULL,
+    reward REAL,                     -- NULL: the machine failed
+    stop_reason TEXT NOT NULL,
+    error TEXT NOT NULL,
+    payload BLOB NOT NULL            -- zlib of the episode's JSON
+);
+CREATE INDEX IF NOT EXISTS by_group ON episodes (kind, group_id);
+CREATE TABLE IF NOT EXISTS batches (
+    group_id TEXT PRIMARY KEY,
+    step INTEGER NOT NULL,           -- the optimiser step that consumed it
+    outcome TEXT NOT NULL            -- 'trained', or why the group was dropped
+);
+"""
+
+
+class Store:
+    """Episodes of one run. A context manager; ``close`` is idempotent.
+
+    Args:
+        folder: the run folder; ``store.db`` and ``log.jsonl`` are made inside.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._lock = threading.Lock()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(folder / "store.db", check_same_thread=False, timeout=30)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.executescript(_SCHEMA)
+            self._log = _open_log(folder / "log.jsonl")
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"{folder}: cannot open the store: {error}") from error
+
+    def append(self, episode: Episode, kind: str = "train") -> bool:
+        """Write an episode; when this returns it survives a crash.
+
+        Returns:
+            False when an episode of this id was there already; nothing is written then.
+
+        Raises:
+            StoreError: it could not be written (disk full, read-only).
+        """
+        row = episode.to_json()
+        payload = zlib.compress(json.dumps(row).encode(), 1)
+        with self._lock:
+            try:
+                with self._db:
+                    cursor = self._db.execute(
+                        "INSERT OR IGNORE INTO episodes "
+                        "(id, kind, group_id, reward, stop_reason, error, payload) "
+                        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                        (
+                            episode.id,
+                            kind,
+                            episode.group_id,
+                            episode.reward,
+                            episode.stop_reason.value,
+                            episode.error,
+                            payload,
+                        ),
+                    )
+                if cursor.rowcount:
+                    self._log.write(json.dumps(_for_people(episode, kind)) + "\n")
+                    self._log.flush()
+            except (OSError, sqlite3.Error) as error:
+                raise StoreError(f"episode {episode.id} could not be stored: {error}") from error
+            return bool(cursor.rowcount)
+
+    def group(self, group_id: str, kind: str = "train") -> list[Episode]:
+        """Return a group's stored episodes in order of arrival, failed ones included."""
+        rows = self._query(
+            "SELECT payload FROM episodes WHERE kind = ? AND group_id = ? ORDER BY seq",
+            (kind, group_id),
+        )
+        return [_decode(payload) for (payload,) in rows]
+
+    def episodes(self, kind: str) -> list[Episode]:
+        """Return all episodes of a kind in order of arrival."""
+        rows = self._query("SELECT payload FROM episodes WHERE kind = ? ORDER BY seq", (kind,))
+        return [_decode(payload) for (payload,) in rows]
+
+    def group_ids(self, kind: str = "train") -> list[str]:
+        """Return the ids of groups that have an episode, in order of their first arrival."""
+        rows = self._query(
+            "SELECT group_id FROM episodes WHERE kind = ? GROUP BY group_id ORDER BY MIN(seq)",
+            (kind,),
+        )
+        return [group_id for (group_id,) in rows]
+
+    def consume(self, step: int, outcomes: dict[str, str]) -> None:
+        """Bind groups to an optimiser step: ``group id → "trained"`` or the reason it was dropped.
+
+        Raises:
+            StoreError: a group was consumed before, or the disk refused.
+        """
+        rows = [(group_id, step, outcome) for group_id, outcome in outcomes.items()]
+        with self._lock:
+            try:
+                with self._db:
+                    self._db.executemany("INSERT INTO batches VALUES (?, ?, ?)", rows)
+            except sqlite3.Error as error:
+                raise StoreError(f"step {step} could not claim its groups: {error}") from error
+
+    def consumed(self) -> dict[str, int]:
+        """Return ``group id → step`` of every consumed group."""
+        return dict(self._query("SELECT group_id, step FROM batches", ()))
+
+    def rewind(self, step: int) -> int:
+        """Free the groups consumed after ``step``; return how many."""
+        with self._lock, self._db:
+            return self._db.execute("DELETE FROM batches WHERE step > ?", (step,)).rowcount
+
+    def endings(self, kind: str = "train") -> Counter[str]:
+        """Count episodes by stop reason."""
+        rows = self._query(
+            "SELECT stop_reason, COUNT(*) FROM episodes WHERE kind = ? GROUP BY stop_reason",
+            (kind,),
+        )
+        return Counter(dict(rows))
+
+    def losses(self, kind: str = "train") -> list[tuple[str, str, str]]:
+        """Return ``(episode id, stop reason, first cause)`` of every episode the machine failed."""
+        return list(
+            self._query(
+                "SELECT id, stop_reason, error FROM episodes "
+                "WHERE kind = ? AND reward IS NULL ORDER BY seq",
+                (kind,),
+            )
+        )
+
+    def close(self) -> None:
+        """Close files. Idempotent."""
+        with self._lock:
+            self._db.close()
+            self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _query(self, sql: str, values: tuple[str, ...]) -> list[Any]:
+        with self._lock:
+            return self._db.execute(sql, values).fetchall()
+
+
+def _open_log(path: Path) -> TextIO:
+    """Open for appending; a line torn by a crash is closed first."""
+    torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+    log = path.open("a", encoding="utf-8")
+    if torn:
+        log.write("\n")
+    return log
+
+
+def _decode(payload: bytes) -> Episode:
+    return Episode.from_json(json.loads(zlib.decompress(payload)))
+
+
+def _for_people(episode: Episode, kind: str) -> dict[str, object]:
+    """Return what a person wants to read: words, not tokens."""
+    return {
+        "id": episode.id,
+        "kind": kind,
+        "task": episode.task_id,
+        "reward": episode.reward,
+        "stop": episode.stop_reason.value,
+        "error": episode.error,
+        "seconds": round(episode.duration_s, 3),
+        "turns": [
+            {
+                "reply": turn.text,
+                "observation": turn.observation,
+                "tokens": len(turn.token_ids_T),
+                "versions": sorted(set(turn.versions_T)),
+                "parse_error": turn.parse_error,
+            }
+            for turn in episode.turns
+        ],
+    }
