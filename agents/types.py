@@ -22,6 +22,7 @@ class StopReason(StrEnum):
     CONTEXT_LIMIT = "context_limit"  # the conversation no longer fits the model
     PARSE_ERROR = "parse_error"  # too many replies in a row without an action
     SANDBOX_LOST = "sandbox_lost"
+    WORKER_LOST = "worker_lost"
     ENV_ERROR = "env_error"
     POLICY_ERROR = "policy_error"
     CANCELLED = "cancelled"
@@ -31,6 +32,7 @@ class StopReason(StrEnum):
         """True when the machine ended it, not the agent: such an episode has no reward."""
         return self in (
             StopReason.SANDBOX_LOST,
+            StopReason.WORKER_LOST,
             StopReason.ENV_ERROR,
             StopReason.POLICY_ERROR,
             StopReason.CANCELLED,

@@ -1,0 +1,315 @@
+"""The machines of a run: a policy server, a trainer, rollout workers, as Ray actors.
+
+Thin: the work is in ``rl.workers``. Here is who lives where, and what happens when one dies: a
+worker's sandboxes are reaped before a new one starts; a policy server comes back on its port with
+the last weights; a trainer's death ends the run with its first cause. Every wait is bounded.
+"""
+
+import asyncio
+import logging
+import secrets
+import shutil
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from agents.episode import Assignment
+from agents.types import Episode, StopReason
+from rl.config import RunConfig
+from rl.errors import RunError, StalledError
+from rl.types import Sample, StepMetrics
+from rl.workers import PolicyAddress, PolicyHost, RolloutWorker, TrainerHost
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+START_TIMEOUT_S = 300.0
+STEP_TIMEOUT_S = 1800.0
+LOAD_TIMEOUT_S = 300.0
+
+
+class Fleet(Protocol):
+    """What the controller needs of the machines. Tests pass one without Ray."""
+
+    @property
+    def slots(self) -> int:
+        """Episodes that can run at once."""
+        ...
+
+    async def play(self, assignment: Assignment, *, demonstrate: bool = False) -> Episode:
+        """Play an episode on a free worker. A dead worker is a failed episode, never an error."""
+        ...
+
+    async def step(self, samples: Sequence[Sample], version: int) -> StepMetrics: ...
+
+    async def imitate(self, samples: Sequence[Sample]) -> StepMetrics: ...
+
+    async def publish(self, version: int) -> dict[str, float]:
+        """Bring the trainer's weights to the engine as ``version``; return seconds by part."""
+        ...
+
+    async def save(self, step: int, version: int, warmed: bool) -> str: ...
+
+    async def load(self, checkpoint: str) -> None: ...
+
+    async def export(self, folder: str) -> str: ...
+
+
+class RayFleet:
+    """The fleet on Ray. An async context manager.
+
+    Args:
+        config: of the run.
+        run_id: unique; part of every label and name.
+        folder: the run folder.
+    """
+
+    def __init__(self, config: RunConfig, run_id: str, folder: Path) -> None:
+        self.config, self.run_id, self.folder = config, run_id, folder
+        self.api_key = secrets.token_urlsafe(24)
+        self.address = PolicyAddress("", self.api_key)
+        self.publish_folder = _publish_folder(run_id, folder)
+        self._policy: Any = None
+        self._trainer: Any = None
+        self._workers: dict[str, Any] = {}
+        self._load: dict[str, int] = {}
+        self._slot_free = asyncio.Condition()
+        self._client: Any = None
+        self._published: tuple[str, int] | None = None
+        self._generation = 0
+
+    @property
+    def slots(self) -> int:
+        """Episodes that can run at once."""
+        return self.config.rollout.workers * self.config.rollout.episodes_per_worker
+
+    async def __aenter__(self) -> "RayFleet":
+        await asyncio.get_running_loop().run_in_executor(None, self._init_ray)
+        await self._start_policy(port=0)
+        self._trainer = _actor(TrainerHost, name=f"{self.run_id}-trainer").remote(
+            self.config, self.folder, self.publish_folder
+        )
+        for _ in range(self.config.rollout.workers):
+            self._start_worker()
+        await _bounded(
+            self._trainer.ready.remote(), START_TIMEOUT_S, "the trainer to load the model"
+        )
+        for worker in list(self._workers.values()):
+            await _bounded(worker.ping.remote(), START_TIMEOUT_S, "a rollout worker to start")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for worker in self._workers.values():
+            await _quietly(worker.close.remote(), 60.0)
+        if self._client is not None:
+            await self._client.close()
+        if self._policy is not None:
+            await _quietly(self._policy.close.remote(), 20.0)
+        await asyncio.get_running_loop().run_in_executor(None, self._shutdown)
+
+    async def play(self, assignment: Assignment, *, demonstrate: bool = False) -> Episode:
+        """Play an episode on the least busy worker."""
+        from ray.exceptions import RayActorError, RayError
+
+        async with self._slot_free:
+            await self._slot_free.wait_for(self._has_room)
+            name = min(self._load, key=lambda n: self._load[n])
+            self._load[name] += 1
+        worker = self._workers[name]
+        try:
+            method = worker.demonstrate if demonstrate else worker.play
+            limit = self.config.agent.time_limit_s + 300.0
+            episode: Episode = await _bounded(method.remote(assignment), limit, "an episode")
+            if episode.stop_reason == StopReason.POLICY_ERROR:
+                await self._revive_policy()
+            return episode
+        except RayActorError as error:
+            self._replace_worker(name)
+            return failed_episode(assignment, StopReason.WORKER_LOST, error)
+        except StalledError as error:
+            return failed_episode(assignment, StopReason.WORKER_LOST, error)
+        except RayError as error:
+            return failed_episode(assignment, StopReason.ENV_ERROR, error)
+        finally:
+            async with self._slot_free:
+                if name in self._load:
+                    self._load[name] -= 1
+                self._slot_free.notify_all()
+
+    async def step(self, samples: Sequence[Sample], version: int) -> StepMetrics:
+        """Take a policy-gradient step on the trainer."""
+        return await self._trainer_call("step", samples, version)  # type: ignore[no-any-return]
+
+    async def imitate(self, samples: Sequence[Sample]) -> StepMetrics:
+        """Take a supervised step on the trainer."""
+        return await self._trainer_call("imitate", samples)  # type: ignore[no-any-return]
+
+    async def publish(self, version: int) -> dict[str, float]:
+        """Write, load, switch; requests in flight wait and go on."""
+        path, write_s = await self._trainer_call("publish", version)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await self._client.load_weights(path, version, timeout_s=LOAD_TIMEOUT_S)
+        self._published = (path, version)
+        return {"publish_write_s": write_s, "publish_load_s": loop.time() - started}
+
+    async def save(self, step: int, version: int, warmed: bool) -> str:
+        """Write a checkpoint."""
+        return str(await self._trainer_call("save", step, version, warmed))
+
+    async def load(self, checkpoint: str) -> None:
+        """Continue from a checkpoint."""
+        await self._trainer_call("load", checkpoint)
+
+    async def export(self, folder: str) -> str:
+        """Write the trained model."""
+        return str(await self._trainer_call("export", folder))
+
+    # ------------------------------------------------------------- inside
+
+    def _init_ray(self) -> None:
+        import ray
+
+        if ray.is_initialized():
+            return
+        if self.config.ray.address:
+            root = str(Path(__file__).resolve().parent.parent)
+            excludes = ["runs", ".venv", ".git"]
+            ray.init(
+                address=self.config.ray.address,
+                runtime_env={"working_dir": root, "excludes": excludes},
+                log_to_driver=False,
+            )
+        else:
+            ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
+
+    def _shutdown(self) -> None:
+        import ray
+
+        ray.shutdown()
+        shutil.rmtree(self.publish_folder, ignore_errors=True)
+
+    async def _start_policy(self, port: int) -> None:
+        from serving.client import PolicyClient
+
+        self._generation += 1
+        self._policy = _actor(PolicyHost, name=f"{self.run_id}-policy-{self._generation}").remote(
+            self.config, self.api_key, port
+        )
+        base_url = await _bounded(
+            self._policy.address.remote(), START_TIMEOUT_S, "the policy server to start"
+        )
+        self.address = PolicyAddress(str(base_url), self.api_key)
+        if self._client is None:
+            self._client = PolicyClient(self.address.base_url, self.api_key)
+        if self._published is not None:
+            path, version = self._published
+            await self._client.load_weights(path, version, timeout_s=LOAD_TIMEOUT_S)
+
+    async def _revive_policy(self) -> None:
+        """Start the policy server again if it is dead; leave a living one alone."""
+        from ray.exceptions import RayActorError
+
+        policy = self._policy
+        try:
+            await _bounded(policy.address.remote(), 60.0, "the policy server to answer")
+        except RayActorError as error:
+            if policy is self._policy:
+                log.warning("the policy server died (%s); starting it again", _one_line(error))
+                await self._start_policy(urlsplit(self.address.base_url).port or 0)
+        except StalledError as error:
+            log.warning("%s", error)
+
+    def _start_worker(self) -> None:
+        self._generation += 1
+        name = f"w{self._generation}"
+        slots = self.config.rollout.episodes_per_worker
+        self._workers[name] = _actor(
+            RolloutWorker, name=f"{self.run_id}-{name}", max_concurrency=slots + 4
+        ).remote(self.config, self.run_id, name, self.address)
+        self._load[name] = 0
+
+    def _replace_worker(self, name: str) -> None:
+        """Reap what a dead worker left, then start another. Once per worker."""
+        if self._workers.pop(name, None) is None:
+            return
+        self._load.pop(name, None)
+        from envs.sandbox.reaper import reap
+
+        log.warning("rollout worker %s died; its sandboxes are removed and a new one starts", name)
+        reap(run_id=self.run_id, worker=name)
+        self._start_worker()
+
+    def _has_room(self) -> bool:
+        return (
+            bool(self._load) and min(self._load.values()) < self.config.rollout.episodes_per_worker
+        )
+
+    async def _trainer_call(self, method: str, *arguments: Any) -> Any:
+        from ray.exceptions import RayActorError, RayTaskError
+
+        call = getattr(self._trainer, method).remote(*arguments)
+        try:
+            return await _bounded(call, STEP_TIMEOUT_S, f"the trainer's {method}")
+        except RayTaskError as error:
+            cause = error.cause if isinstance(error.cause, Exception) else error
+            raise RunError(f"the trainer's {method} failed: {_one_line(cause)}") from cause
+        except RayActorError as error:
+            raise RunError(f"the trainer died in {method}: {_one_line(error)}") from error
+
+
+def failed_episode(assignment: Assignment, stop: StopReason, error: Exception) -> Episode:
+    """Return the record of an attempt that the machine lost before it could report."""
+    task = assignment.task
+    return Episode(
+        id=assignment.episode_id,
+        group_id=assignment.group_id,
+        task_id=task.id,
+        env=task.env,
+        split=task.split,
+        family=task.family,
+        turns=(),
+        reward=None,
+        stop_reason=stop,
+        error=_one_line(error),
+        temperature=assignment.sampling.temperature,
+        seed=assignment.seed,
+    )
+
+
+def _actor(cls: type, **options: Any) -> Any:
+    import ray
+
+    return ray.remote(num_cpus=0, max_restarts=0)(cls).options(
+        runtime_env={"env_vars": {"OMP_WAIT_POLICY": "PASSIVE"}}, **options
+    )
+
+
+async def _bounded(ref: Awaitable[T], timeout_s: float, what: str) -> T:
+    """Await a Ray call. Raises ``StalledError`` naming what was waited for."""
+    try:
+        return await asyncio.wait_for(asyncio.ensure_future(ref), timeout_s)
+    except TimeoutError:
+        raise StalledError(f"waited {timeout_s:.0f} s for {what}") from None
+
+
+async def _quietly(ref: Awaitable[Any], timeout_s: float) -> None:
+    """Await a closing call; what fails on the way out is logged, not raised."""
+    try:
+        await _bounded(ref, timeout_s, "an actor to close")
+    except Exception as error:
+        log.debug("closing: %s", error)
+
+
+def _publish_folder(run_id: str, folder: Path) -> Path:
+    """Weights for the engine go through memory where there is room for three copies."""
+    shm = Path("/dev/shm")
+    if shm.is_dir() and shutil.disk_usage(shm).free > 2 << 30:
+        return shm / f"clawgym-{run_id}"
+    return folder / "publication"
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:400]}"

@@ -1,0 +1,216 @@
+"""What runs inside Ray actors: rollout workers, the trainer's host, the policy's host.
+
+Plain classes that tests use without Ray; ``rl.fleet`` wraps them. Each owns its resources and gives
+them back in ``close``.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agents import registry as agent_registry
+from agents.episode import Assignment, EpisodeLimits, play
+from agents.protocol import Policy
+from agents.scripted import ScriptedPolicy
+from agents.types import Episode
+from rl.config import RunConfig
+from rl.types import Sample, StepMetrics
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PolicyAddress:
+    """Where the policy answers."""
+
+    base_url: str
+    api_key: str
+
+
+class RolloutWorker:
+    """Plays episodes in sandboxes of its own against the shared policy server.
+
+    Args:
+        config: of the run.
+        run_id, worker_id: labels of its sandboxes.
+        address: of the policy server.
+    """
+
+    def __init__(
+        self, config: RunConfig, run_id: str, worker_id: str, address: PolicyAddress
+    ) -> None:
+        from envs.sandbox.pool import SandboxPool
+        from serving.client import PolicyClient
+
+        self.config = config
+        self.worker_id = worker_id
+        self.slots = config.rollout.episodes_per_worker
+        self.pool = SandboxPool(run_id=run_id, worker=worker_id, max_idle=self.slots)
+        self.client = PolicyClient(address.base_url, address.api_key)
+        self.agent = agent_registry.make(
+            config.env, config.agent.reply_format, config.agent.finish == "submit"
+        )
+        self.limits = EpisodeLimits(config.agent.max_parse_errors, config.agent.time_limit_s)
+        self._executor = ThreadPoolExecutor(self.slots + 2, thread_name_prefix=worker_id)
+        self._encoder: Any = None
+
+    async def play(self, assignment: Assignment) -> Episode:
+        """Play one episode with the policy. Never raises for world or policy failures."""
+        return await self._play(assignment, self.client)
+
+    async def demonstrate(self, assignment: Assignment) -> Episode:
+        """Play the task's oracle in the tokens of the model."""
+        env = self._env(assignment)
+        commands = assignment.task.data.get("demo") or env.oracle(assignment.task)
+        policy = ScriptedPolicy(list(commands), await self._reply_encoder())
+        return await self._play(assignment, policy, env)
+
+    async def ping(self) -> str:
+        """Return the worker's name: it is alive."""
+        return self.worker_id
+
+    async def close(self) -> None:
+        """Remove every sandbox and close connections. Idempotent."""
+        await asyncio.get_running_loop().run_in_executor(None, self.pool.close)
+        await self.client.close()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _env(self, assignment: Assignment) -> Any:
+        from envs import registry
+
+        return registry.make(
+            self.config.env,
+            tasks=[assignment.task],
+            sandboxes=self.pool,
+            finish=self.config.agent.finish,
+        )
+
+    async def _play(self, assignment: Assignment, policy: Policy, env: Any = None) -> Episode:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(self._executor)
+        env = env or self._env(assignment)
+        try:
+            return await play(env, self.agent, policy, assignment, self.limits)
+        finally:
+            await loop.run_in_executor(None, env.close)
+
+    async def _reply_encoder(self) -> Any:
+        if self._encoder is None:
+            from serving.renderer import Renderer
+
+            from serving.models import resolve
+
+            folder = resolve(self.config.model)
+            self._encoder = Renderer.from_folder(folder)
+        return self._encoder
+
+
+class PolicyHost:
+    """Engine and gateway in one process.
+
+    Args:
+        config: of the run.
+        api_key: clients must show it.
+        port: 0 picks a free one; a restart passes the old one on.
+    """
+
+    def __init__(self, config: RunConfig, api_key: str, port: int = 0) -> None:
+        from serving.renderer import Renderer
+        from serving.server import PolicyServer
+        from serving.torch_engine import TorchEngine
+
+        from serving.models import resolve
+
+        folder = resolve(config.model)
+        engine = TorchEngine(
+            folder,
+            max_slots=config.engine.max_slots,
+            max_context=config.engine.context,
+            num_threads=config.engine.threads,
+        )
+        self.server = PolicyServer(engine, Renderer.from_folder(folder), api_key, port=port)
+        self.base_url = self.server.start()
+
+    def address(self) -> str:
+        """Return the base URL."""
+        return self.base_url
+
+    def close(self) -> None:
+        """Stop serving. Idempotent."""
+        self.server.stop()
+
+
+class TrainerHost:
+    """The trainer with its publications and checkpoints.
+
+    Args:
+        config: of the run.
+        run_folder: where checkpoints go.
+        publish_folder: where weights for the engine go.
+    """
+
+    def __init__(self, config: RunConfig, run_folder: Path, publish_folder: Path) -> None:
+        from rl.trainer import Trainer
+        from serving.models import resolve
+
+        self.config = config
+        self.checkpoints = run_folder / "checkpoints"
+        self.publish_folder = publish_folder
+        self.trainer = Trainer(
+            resolve(config.model),
+            config.algorithm,
+            config.optim,
+            config.trainer,
+            config.lora,
+            config.seed,
+        )
+
+    def ready(self) -> int:
+        """Return the number of trained parameters: the model is loaded."""
+        return sum(p.numel() for p in self.trainer.policy.trainable)
+
+    def step(self, samples: Sequence[Sample], version: int) -> StepMetrics:
+        """Take a policy-gradient step."""
+        return self.trainer.step(samples, version=version)
+
+    def imitate(self, samples: Sequence[Sample]) -> StepMetrics:
+        """Take a supervised step at the warm start's learning rate."""
+        return self.trainer.step(samples, objective="cross_entropy", lr=self.config.warmstart.lr)
+
+    def publish(self, version: int) -> tuple[str, float]:
+        """Write the weights for the engine; return their path and the seconds it took."""
+        from serving.weights import publish
+
+        started = time.monotonic()
+        path = publish(self.trainer.policy.weights(), self.publish_folder, version)
+        return str(path), time.monotonic() - started
+
+    def save(self, step: int, version: int, warmed: bool) -> str:
+        """Write a checkpoint."""
+        from rl import checkpoint
+
+        meta = checkpoint.CheckpointMeta(step, version, warmed)
+        keep = self.config.checkpoint.keep
+        return str(checkpoint.save(self.checkpoints, meta, self.trainer.state(), keep))
+
+    def load(self, path: str) -> None:
+        """Continue from a checkpoint."""
+        from rl import checkpoint
+
+        self.trainer.load_state(checkpoint.load_state(Path(path)))
+
+    def export(self, folder: str) -> str:
+        """Write the trained model in Hugging Face layout, tokenizer included."""
+        from transformers import AutoTokenizer
+
+        from serving.models import resolve
+
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        self.trainer.policy.save_pretrained(Path(folder))
+        AutoTokenizer.from_pretrained(resolve(self.config.model)).save_pretrained(folder)
+        return folder
