@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from envs.errors import TaskError
+from envs.errors import TaskError, VerifierError
 from envs.sandbox.protocol import ExecResult, Sandbox, SandboxProvider, SandboxSpec
 from envs.spaces import Unicode
 from envs.types import Task, Verdict
@@ -41,7 +41,7 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
 
     Args:
         tasks: what ``reset`` draws from, and what ``options={"task": id}`` is looked up in.
-        sandboxes: where sandboxes come from; the environment never closes it.
+        sandboxes: where sandboxes come from; not closed, unless ``own_sandboxes`` was called.
         finish: ``submit`` (the agent must say so) or ``solved`` (checked after every command).
         render_mode: ``ansi`` returns the transcript.
     """
@@ -72,6 +72,7 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
         }
         self.observation_space = cast("spaces.Space[ShellObservation]", spaces.Dict(parts))
         self._sandboxes = sandboxes
+        self._owned: SandboxProvider | None = None
         self._sandbox: Sandbox | None = None
         self._task: Task | None = None
         self._steps = 0
@@ -87,6 +88,12 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
     @abstractmethod
     def verify(self, sandbox: Sandbox, task: Task) -> Verdict:
         """Inspect the state. Nothing of the agent's runs beside it. Raises ``VerifierError``."""
+
+    def observe_processes(self, sandbox: Sandbox, task: Task) -> None:  # noqa: B027 (optional)
+        """Note what ``verify`` must know about live processes: they end before it runs.
+
+        Called just before; the agent's processes run beside it, so trust nothing else here.
+        """
 
     @abstractmethod
     def oracle(self, task: Task) -> Sequence[str]:
@@ -117,10 +124,14 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
         super().reset(seed=seed)
         task = self._choose(options)
         self._release()
-        sandbox = self._sandboxes.acquire(self.sandbox_spec(task))
-        self._sandbox, self._task = sandbox, task
+        self._sandbox = sandbox = self._sandboxes.acquire(self.sandbox_spec(task))
+        try:
+            self.set_up(sandbox, task)
+        except BaseException:
+            self._release()
+            raise
+        self._task = task
         self._steps, self._verdict, self._transcript = 0, None, [f"# {task.instruction}"]
-        self.set_up(sandbox, task)
         return self._observe(ExecResult("", 0)), {"task": task.id}
 
     def step(self, action: str) -> tuple[ShellObservation, float, bool, bool, dict[str, Any]]:
@@ -176,16 +187,30 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
         """Return the transcript so far under ``render_mode="ansi"``."""
         return "\n".join(self._transcript) if self.render_mode == "ansi" else None
 
+    def own_sandboxes(self) -> None:
+        """Close the provider with the environment: for one that has it to itself."""
+        self._owned = self._sandboxes
+
     def close(self) -> None:
         """Give the sandbox back. Idempotent."""
         self._release()
+        if self._owned is not None:
+            self._owned.close()
 
     # ------------------------------------------------------------- inside
 
     def _judge(self, sandbox: Sandbox, task: Task, *, last: bool) -> Verdict:
-        """Verify. A verdict that counts is given with nothing of the agent's alive beside it."""
+        """Verify. A verdict that counts is given with nothing of the agent's alive beside it.
+
+        A look in between may fail by what the agent left running (no process id free, a verifier
+        killed): that is "not solved yet"; the last verdict raises.
+        """
+        self.observe_processes(sandbox, task)
         if not last:
-            verdict = self.verify(sandbox, task)
+            try:
+                verdict = self.verify(sandbox, task)
+            except VerifierError as error:
+                return Verdict(0.0, detail=str(error))
             if not verdict.solved:
                 return verdict
         sandbox.kill_processes()

@@ -1,0 +1,171 @@
+"""The environment of terminal tasks."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from envs.core import ShellEnv
+from envs.errors import SetupError, VerifierError
+from envs.sandbox.protocol import ExecResult, Sandbox
+from envs.terminal import checks
+from envs.terminal.inspector import Mismatch, same
+from envs.types import Task, Verdict
+
+SETUP_TIMEOUT_S = 30.0
+RUN_TIMEOUT_S = 5.0
+
+
+class TerminalEnv(ShellEnv):
+    """Small problems in a shell, from making a folder to writing a program.
+
+    Action space, observation space, rewards and endings are those of ``ShellEnv``.
+
+    Reward: 1 when every check of the task holds, else 0. With ``data["partial"]`` true it is the
+    share of goals reached, as long as no guard is broken.
+
+    Task data, all JSON:
+        files: the start, path → text, or a dict (``envs.terminal.placer``).
+        setup: bash commands run once the files are there; may leave processes behind.
+        checks: the goal state (``envs.terminal.checks``).
+        oracle: commands that solve the task.
+        partial: grant partial credit; false if missing.
+        root: what relative paths start from; ``/work`` if missing.
+
+    How a state is judged: files are inspected by one program inside the sandbox after everything
+    of the agent's has ended; processes just before that, as they would be gone; programs the task
+    asks for are started last, each by itself, and judged by their output outside the sandbox.
+
+    Version history:
+        v0: first version.
+    """
+
+    def set_up(self, sandbox: Sandbox, task: Task) -> None:
+        """Write the files, run the set-up commands."""
+        self._alive: dict[int, tuple[bool, str]] = {}
+        root = task.data.get("root", "/work")
+        request = {"root": root, "files": task.data.get("files", {})}
+        if request["files"]:
+            result = _run_inside(sandbox, "placer", request, SETUP_TIMEOUT_S)
+            if result.exit_code != 0:
+                raise SetupError(f"{task.id}: files not written: {result.output[-300:]}")
+        if task.data.get("setup"):
+            script = f"( cd {root}\n{task.data['setup']}\n) > /dev/null 2>&1"
+            result = sandbox.shell(script, timeout_s=SETUP_TIMEOUT_S)
+            if result.exit_code != 0:
+                raise SetupError(f"{task.id}: set-up ended with {result.exit_code}")
+
+    def observe_processes(self, sandbox: Sandbox, task: Task) -> None:
+        """Judge the checks on processes while processes are still alive.
+
+        The agent's own processes run beside this; one that spoils it leaves the check failed.
+        """
+        wanted = _of_kind(task, "process")
+        if not wanted:
+            return
+        try:
+            self._alive = _inspect(sandbox, task, wanted)
+        except VerifierError:
+            self._alive = dict.fromkeys(wanted, (False, "processes could not be read"))
+
+    def verify(self, sandbox: Sandbox, task: Task) -> Verdict:
+        """Judge every check of the task. Raises ``VerifierError``."""
+        specs: Sequence[checks.Check] = task.data["checks"]
+        if not specs:
+            raise VerifierError(f"{task.id} has no checks")
+        programs = _of_kind(task, "runs")
+        state = {
+            index: spec
+            for index, spec in enumerate(specs)
+            if index not in programs and index not in self._alive
+        }
+        results = dict(self._alive)
+        if state:
+            results |= _inspect(sandbox, task, state)
+        if all(ok for ok, _ in results.values()) or task.data.get("partial"):
+            results |= {i: _run_program(sandbox, task, spec) for i, spec in programs.items()}
+        else:
+            results |= dict.fromkeys(programs, (False, "not run"))
+        return _verdict(specs, results, partial=bool(task.data.get("partial")))
+
+    def oracle(self, task: Task) -> Sequence[str]:
+        """Return the commands the task carries."""
+        return tuple(task.data.get("oracle", ()))
+
+
+@cache
+def _program(name: str) -> str:
+    return (files("envs.terminal") / f"{name}.py").read_text("utf-8")
+
+
+def _run_inside(
+    sandbox: Sandbox, name: str, request: Mapping[str, Any], timeout_s: float
+) -> ExecResult:
+    return sandbox.exec(
+        ["/usr/bin/python3", "-I", "-B", "-c", _program(name)],
+        timeout_s=timeout_s,
+        cwd="/",
+        stdin=json.dumps(request).encode(),
+    )
+
+
+def _of_kind(task: Task, kind: str) -> dict[int, checks.Check]:
+    return {i: spec for i, spec in enumerate(task.data["checks"]) if spec["kind"] == kind}
+
+
+def _inspect(
+    sandbox: Sandbox, task: Task, specs: Mapping[int, checks.Check]
+) -> dict[int, tuple[bool, str]]:
+    """Have the inspector judge these checks; keys are their places in the task."""
+    request = {"root": task.data.get("root", "/work"), "checks": list(specs.values())}
+    result = _run_inside(sandbox, "inspector", request, task.limits.verifier_timeout_s)
+    try:
+        rows = json.loads(result.output)
+        found = [(ok, why) for ok, why in rows]
+    except (ValueError, TypeError):
+        found = []
+    if result.exit_code != 0 or len(found) != len(specs):
+        tail = result.output.strip()[-300:]
+        raise VerifierError(f"{task.id}: no verdict (exit {result.exit_code}): {tail}")
+    if not all(isinstance(ok, bool) and isinstance(why, str) for ok, why in found):
+        raise VerifierError(f"{task.id}: malformed verdict: {result.output[:300]}")
+    return dict(zip(specs, found, strict=True))
+
+
+def _run_program(sandbox: Sandbox, task: Task, spec: checks.Check) -> tuple[bool, str]:
+    """Start the agent's program and compare what it prints, out of its reach."""
+    root = task.data.get("root", "/work")
+    result = sandbox.exec(
+        ["/bin/sh", "-c", 'exec "./$0" "$@"', spec["path"], *spec["args"]],
+        cwd=root,
+        stdin=spec["stdin"].encode(),
+        timeout_s=RUN_TIMEOUT_S,
+    )
+    if result.timed_out or result.truncated:
+        return False, "did not end in time" if result.timed_out else "printed too much"
+    if result.exit_code != spec["exit_code"]:
+        return False, f"exit status {result.exit_code}: {result.output[-100:]!r}"
+    try:
+        right = same(result.output.encode(), spec["text"], spec["how"])
+    except Mismatch as mismatch:
+        return False, str(mismatch)
+    return right, "" if right else f"printed {result.output[:100]!r}"
+
+
+def _verdict(
+    specs: Sequence[checks.Check], results: Mapping[int, tuple[bool, str]], *, partial: bool
+) -> Verdict:
+    names = [checks.name(spec) for spec in specs]
+    passed = [index for index in range(len(specs)) if results[index][0]]
+    failed = [index for index in range(len(specs)) if not results[index][0]]
+    reward = 0.0 if failed else 1.0
+    goals = [index for index, spec in enumerate(specs) if not spec.get("guard")]
+    if partial and failed and set(failed) <= set(goals):
+        reward = sum(index in passed for index in goals) / len(goals)
+    return Verdict(
+        reward=reward,
+        passed=tuple(names[index] for index in passed),
+        failed=tuple(names[index] for index in failed),
+        detail="; ".join(f"{names[index]}: {results[index][1]}" for index in failed),
+    )
