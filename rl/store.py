@@ -137,10 +137,22 @@ class Store:
         """Return ``group id → step`` of every consumed group."""
         return dict(self._query("SELECT group_id, step FROM batches", ()))
 
-    def rewind(self, step: int) -> int:
-        """Free the groups consumed after ``step``; return how many."""
+    def rewind(self, step: int) -> dict[int, list[str]]:
+        """Free the groups consumed after ``step``.
+
+        Returns:
+            step → its groups in the order they were consumed, so that the same batches can be
+            formed again.
+        """
+        freed: dict[int, list[str]] = {}
         with self._lock, self._db:
-            return self._db.execute("DELETE FROM batches WHERE step > ?", (step,)).rowcount
+            rows = self._db.execute(
+                "SELECT step, group_id FROM batches WHERE step > ? ORDER BY step, rowid", (step,)
+            ).fetchall()
+            self._db.execute("DELETE FROM batches WHERE step > ?", (step,))
+        for consumed_at, group_id in rows:
+            freed.setdefault(consumed_at, []).append(group_id)
+        return freed
 
     def endings(self, kind: str = "train") -> Counter[str]:
         """Count episodes by stop reason."""

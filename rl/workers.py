@@ -122,9 +122,9 @@ class PolicyHost:
     def __init__(self, config: RunConfig, api_key: str, port: int = 0) -> None:
         from serving.renderer import Renderer
         from serving.server import PolicyServer
-        from serving.torch_engine import TorchEngine
 
         from serving.models import resolve
+        from serving.torch_engine import TorchEngine
 
         folder = resolve(config.model)
         engine = TorchEngine(

@@ -1,0 +1,298 @@
+"""The controller: evaluates, warms up, then lets collecting and training feed each other.
+
+    evaluate → (warm start → evaluate) → [take groups → annotate → step → publish] × steps → evaluate
+
+It alone wires the parts; none of them knows it. Everything it awaits is bounded or reports progress.
+What is done is in the store and the checkpoint, so a run that ends anywhere goes on from there.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agents.episode import Assignment
+from envs.types import Task
+from rl import checkpoint
+from rl.algorithms import GroupOutcome, annotate_group, demonstrations
+from rl.collector import Collector
+from rl.config import RunConfig
+from rl.console import Progress
+from rl.errors import RunError
+from rl.evaluation import Evaluation, evaluate
+from rl.fleet import Fleet
+from rl.metrics import Metrics
+from rl.samples import Continuation
+from rl.schedule import Schedule
+from rl.store import Store
+from rl.types import Sample
+from serving.types import Sampling
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TaskSets:
+    """What a run trains on and what it is measured on; disjoint."""
+
+    train: Sequence[Task]
+    heldout: Sequence[Task]
+
+
+class Controller:
+    """One run.
+
+    Args:
+        config: of the run.
+        folder: the run folder.
+        fleet: the machines.
+        tasks: training and held-out tasks.
+        store, metrics: open, of the same folder.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: Path,
+        fleet: Fleet,
+        tasks: TaskSets,
+        store: Store,
+        metrics: Metrics,
+    ) -> None:
+        self.config, self.folder, self.fleet = config, folder, fleet
+        self.tasks, self.store, self.metrics = tasks, store, metrics
+        self.step = 0
+        self.version = 0
+        self.warmed = config.warmstart.kind == "none"
+        self._saved: tuple[int, int] | None = None
+
+    async def run(self) -> None:
+        """Play the whole run, from wherever its folder left off.
+
+        Raises:
+            RunError, StoreError, CheckpointError: with the first cause; what was acknowledged is
+                kept.
+        """
+        freed = await self._resume()
+        if self.version == 0:
+            await self.evaluate("start")
+        if not self.warmed:
+            await self._warm_start()
+        if self.config.warmstart.kind != "none" and self.step == 0:
+            await self.evaluate("warmstart")
+        try:
+            await self._reinforce(freed)
+        finally:
+            await asyncio.shield(self._save())
+        await self.evaluate("final")
+
+    async def evaluate(self, label: str) -> Evaluation:
+        """Play the held-out tasks; what an interrupted run has played already is kept."""
+        kind, settings = f"eval:{label}", self.config.evaluation
+        known = {episode.id for episode in self.store.episodes(kind)}
+        waiting = [
+            assignment
+            for index, task in enumerate(self.tasks.heldout)
+            for sample in range(settings.samples)
+            if (assignment := self._evaluation(label, task, index, sample)).episode_id not in known
+        ]
+        with Progress(f"evaluation ({label})", len(waiting)) as progress:
+            await self._all(
+                lambda a=assignment: self._play(a, kind, progress)  # type: ignore[misc]
+                for assignment in waiting
+            )
+        result = evaluate(self.store.episodes(kind))
+        values = {"success": result.rate, "tasks": len(result.success), "lost": result.lost}
+        if waiting:
+            self.metrics.write(kind, self.step, values)
+        log.info("held-out success (%s): %s", label, result.interval())
+        if not result.success:
+            raise RunError(f"no held-out episode could be played: {self._first_loss(kind)}")
+        return result
+
+    # ------------------------------------------------------------- phases
+
+    async def _resume(self) -> dict[int, list[str]]:
+        """Load the last whole checkpoint and free what was consumed after it."""
+        found = checkpoint.latest(self.folder / "checkpoints")
+        if found is None:
+            return self.store.rewind(0)
+        meta, path = found
+        await self.fleet.load(str(path))
+        self.step, self.version, self.warmed = meta.step, meta.version, meta.warmed
+        self._saved = (meta.step, meta.version)
+        freed = self.store.rewind(meta.step)
+        await self.fleet.publish(self.version)
+        log.info("resumed at step %d, policy version %d", self.step, self.version)
+        return freed
+
+    async def _warm_start(self) -> None:
+        """Imitate oracle trajectories of training tasks; reported apart from RL."""
+        settings = self.config.warmstart
+        schedule = Schedule(self.tasks.train, self.config.seed + 7919)
+        assignments = [
+            Assignment(f"demo{i:05d}", f"demo{i:05d}", schedule.task(i), Sampling(), seed=i)
+            for i in range(settings.demonstrations)
+        ]
+        known = {episode.id for episode in self.store.episodes("demo")}
+        waiting = [a for a in assignments if a.episode_id not in known]
+        with Progress("demonstrations", len(waiting)) as progress:
+            await self._all(
+                lambda a=a: self._play(a, "demo", progress, demonstrate=True)  # type: ignore[misc]
+                for a in waiting
+            )
+        samples = demonstrations(self.store.episodes("demo"))
+        if not samples:
+            raise RunError(f"no demonstration succeeded: {self._first_loss('demo')}")
+        await self._imitate(samples)
+        self.warmed = True
+        await self._publish()
+        await self._save()
+
+    async def _imitate(self, samples: Sequence[Sample]) -> None:
+        settings = self.config.warmstart
+        rng = np.random.default_rng(self.config.seed)
+        batches = [
+            [samples[int(i)] for i in order[start : start + settings.batch]]
+            for order in (rng.permutation(len(samples)) for _ in range(settings.epochs))
+            for start in range(0, len(samples), settings.batch)
+        ]
+        with Progress("warm start", len(batches)) as progress:
+            for index, batch in enumerate(batches):
+                result = await self.fleet.imitate(batch)
+                self.metrics.write("warmstart", index, result.values)
+                progress.advance(f"loss {result.values.get('loss', float('nan')):.3f}")
+
+    async def _reinforce(self, freed: dict[int, list[str]]) -> None:
+        schedule = Schedule(self.tasks.train, self.config.seed)
+        collector = Collector(self.config, self.fleet, self.store, schedule)
+        await collector.start([group for step in sorted(freed) for group in freed[step]])
+        steps = self.config.optim.steps
+        with Progress("reinforcement", steps, done=self.step) as progress:
+            try:
+                while self.step < steps:
+                    progress.advance(await self._train_step(collector))
+                    every = self.config.evaluation.every
+                    if every and self.step % every == 0 and self.step < steps:
+                        await self.evaluate(f"step{self.step:04d}")
+            finally:
+                await collector.stop()
+
+    async def _train_step(self, collector: Collector) -> str:
+        """Take a batch, learn from it, publish; return a line for people."""
+        started = time.monotonic()
+        groups = await collector.take(self.config.rollout.groups_per_step)
+        waited_s = time.monotonic() - started
+        outcomes = {group: self._annotate(group) for group in groups}
+        samples = [sample for o in outcomes.values() for sample in o.samples]
+        result = await self.fleet.step(samples, self.version)
+        self.store.consume(self.step + 1, {g: o.outcome for g, o in outcomes.items()})
+        self.step += 1
+        published = await self._publish() if samples else {}
+        if self.step % self.config.checkpoint.every == 0:
+            await self._save()
+        values = {
+            **result.values,
+            **published,
+            **_group_metrics(outcomes.values()),
+            "wait_s": waited_s,
+            "step_s": time.monotonic() - started,
+            "version": self.version,
+        }
+        self.metrics.write("rl", self.step, values)
+        gap = values.get("logprob_gap_mean", 0.0)
+        return (
+            f"reward {values['reward']:.2f}  informative {values['groups_trained']}/{len(groups)}  "
+            f"tokens {int(values.get('trained_tokens', 0))}  log-prob gap {gap:.1e}"
+        )
+
+    def _annotate(self, group: str) -> GroupOutcome:
+        """Annotate a group; one that became too stale is dropped with that reason."""
+        episodes = self.store.group(group)
+        oldest = min((v for e in episodes if (v := e.oldest_version) is not None), default=None)
+        bound = self.version - self.config.rollout.max_staleness
+        if oldest is not None and oldest < bound:
+            rewards = [float(e.reward) for e in episodes if e.reward is not None]
+            return GroupOutcome([], "stale", rewards)
+        return annotate_group(episodes, self.config.algorithm, self.config.rollout)
+
+    async def _publish(self) -> dict[str, float]:
+        timings = await self.fleet.publish(self.version + 1)
+        self.version += 1
+        return timings
+
+    async def _save(self) -> None:
+        if self._saved != (self.step, self.version) and self.version > 0:
+            await self.fleet.save(self.step, self.version, self.warmed)
+            self._saved = (self.step, self.version)
+
+    # ------------------------------------------------------------- inside
+
+    def _evaluation(self, label: str, task: Task, index: int, sample: int) -> Assignment:
+        settings = self.config.evaluation
+        seed = 10_000_019 + index * 64 * settings.samples + sample * 64
+        return Assignment(
+            episode_id=f"{label}:{task.id}:{sample}",
+            group_id=f"{label}:{task.id}",
+            task=task,
+            sampling=Sampling(
+                max_tokens=self.config.agent.max_reply_tokens,
+                temperature=settings.temperature,
+                seed=seed,
+            ),
+            seed=seed,
+        )
+
+    async def _play(
+        self, assignment: Assignment, kind: str, progress: Progress, demonstrate: bool = False
+    ) -> None:
+        """Play one, again after a failure of the machine; only the last attempt is stored."""
+        for attempt in range(self.config.rollout.max_retries + 1):
+            episode = await self.fleet.play(assignment, demonstrate=demonstrate)
+            if episode.reward is not None or attempt == self.config.rollout.max_retries:
+                break
+            log.warning(
+                "lost %s: %s (%s)", episode.id, episode.stop_reason.value, episode.error[:200]
+            )
+        self.store.append(episode, kind)
+        progress.advance(f"{episode.stop_reason.value}")
+
+    async def _all(self, calls: Iterable[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+        """Run calls with as many at once as there are slots; the first error cancels the rest."""
+        free = asyncio.Semaphore(self.fleet.slots)
+
+        async def bounded(call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+            async with free:
+                await call()
+
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                group.create_task(bounded(call))
+
+    def _first_loss(self, kind: str) -> str:
+        lost = self.store.losses(kind)
+        return f"{lost[0][1]}: {lost[0][2]}" if lost else "there were none to play"
+
+
+def _group_metrics(outcomes: Iterable[GroupOutcome]) -> dict[str, float]:
+    """Summarise a batch's groups by what became of them."""
+    listed = list(outcomes)
+    rewards = [reward for outcome in listed for reward in outcome.rewards]
+    reasons = Counter(outcome.outcome for outcome in listed)
+    joined: Counter[Continuation] = Counter()
+    for outcome in listed:
+        joined += outcome.continuations
+    return {
+        "reward": float(np.mean(rewards)) if rewards else float("nan"),
+        "solved": float(np.mean([r >= 1.0 for r in rewards])) if rewards else float("nan"),
+        "episodes": len(rewards),
+        "groups_trained": reasons["trained"],
+        **{f"groups_{reason}": n for reason, n in sorted(reasons.items()) if reason != "trained"},
+        **{f"continuation_{kind.value}": joined[kind] for kind in Continuation},
+    }
