@@ -89,7 +89,7 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
     def verify(self, sandbox: Sandbox, task: Task) -> Verdict:
         """Inspect the state. Nothing of the agent's runs beside it. Raises ``VerifierError``."""
 
-    def observe_processes(self, sandbox: Sandbox, task: Task) -> None:  # noqa: B027 (optional)
+    def observe_processes(self, sandbox: Sandbox, task: Task) -> None:
         """Note what ``verify`` must know about live processes: they end before it runs.
 
         Called just before; the agent's processes run beside it, so trust nothing else here.

@@ -30,24 +30,32 @@ def _words(text: str) -> tuple[str, ...]:
 
 POOLS: Mapping[Split, Pool] = {
     "train": Pool(
-        nouns=_words("""notes report data list draft plan letter story poem recipe budget orders stock
-            items books songs movies cities plants birds tools parts games events tasks ideas
-            facts answers results scores prices bills grades names colors shapes lessons rooms
-            trips photos quotes users teams models maps logs jobs forms docs work home"""),
-        words=_words("""apple river stone cloud green tiger paper chair lemon music winter bread silver
-            garden window bottle summer copper forest orange castle pencil dragon rocket island
-            mirror button candle pepper violet basket planet shadow thunder marble rabbit"""),
-        people=_words(
-            "anna ben carl dora emil fred gina hugo ivan jane karl lena mark nina otto paul"
-        ),
+        nouns=_words("""
+            notes report data list draft plan letter story poem recipe budget orders stock items
+            books songs movies cities plants birds tools parts games events tasks ideas facts
+            answers results scores prices bills grades names colors shapes lessons rooms trips
+            photos quotes users teams models maps logs jobs forms docs work home
+        """),
+        words=_words("""
+            apple river stone cloud green tiger paper chair lemon music winter bread silver garden
+            window bottle summer copper forest orange castle pencil dragon rocket island mirror
+            button candle pepper violet basket planet shadow thunder marble rabbit
+        """),
+        people=_words("""
+            anna ben carl dora emil fred gina hugo ivan jane karl lena mark nina otto paul
+        """),
     ),
     "heldout": Pool(
-        nouns=_words("""memo journal archive index summary invoice ledger catalog survey diary essay agenda
+        nouns=_words("""
+            memo journal archive index summary invoice ledger catalog survey diary essay agenda
             menu rivers animals fruits tickets clients drivers signals pages records sports
-            flights hotels schools bridges markets"""),
-        words=_words("""banana ocean metal storm purple falcon carpet table cherry guitar autumn butter
-            golden meadow ladder barrel spring bronze desert yellow temple hammer wizard engine
-            harbor anchor"""),
+            flights hotels schools bridges markets
+        """),
+        words=_words("""
+            banana ocean metal storm purple falcon carpet table cherry guitar autumn butter golden
+            meadow ladder barrel spring bronze desert yellow temple hammer wizard engine harbor
+            anchor
+        """),
         people=_words("rosa sven tara ugo vera walt xena yuri zoe liam mona nils"),
     ),
 }

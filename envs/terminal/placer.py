@@ -7,7 +7,8 @@ with ``text`` or ``base64`` and optionally ``mode`` (octal text); ``{"dir": true
 own ``mtime`` (seconds), so that listings are equal from run to run.
 """
 
-# ruff: noqa: PTH, UP006, UP035 (quick to start, runs on old Pythons too)
+# Runs on any Python from 3.9 and starts fast: no pathlib.
+# ruff: noqa: PTH
 
 import base64
 import json

@@ -112,12 +112,12 @@ def extract_column(d: Draw) -> Draft:
         c=column,
         o=ordinal,
     )
-    files = {a: text(body)}
+    files, want = {a: text(body)}, [str(row[column - 1]) for row in table]
     return Draft(
         say,
         (f"cut -d, -f{column} {a} > {b}",),
         [
-            checks.file(b, text([str(r[column - 1]) for r in table]), "lines"),
+            checks.file(b, text(want), "lines"),
             *checks.unchanged(files),
         ],
         files,
