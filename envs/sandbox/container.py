@@ -1,0 +1,112 @@
+"""A sandbox's container as the engine sees it: how it is created, and how it is removed.
+
+Every limit of ``SandboxSpec`` becomes an engine setting here and nowhere else.
+"""
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from envs.sandbox.lease import owner_label
+from envs.sandbox.protocol import SandboxSpec
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+LABEL = "clawgym"
+MAX_LIFE_S = 24 * 3600.0
+SMALL_BYTES = 16 << 20
+REMOVE_TIMEOUT_S = 30.0
+CAPABILITIES = ("SETUID", "SETGID", "KILL")
+SERVER = (
+    "/usr/bin/python3",
+    "-I",
+    "-S",
+    "-c",
+    "import sys; sys.path.insert(0, '/opt/clawgym'); from inside.server import main; main()",
+)
+
+
+def writable_places(spec: SandboxSpec) -> dict[str, int]:
+    """Return every writable place and its size in bytes. No other path can be written."""
+    small = min(spec.disk_bytes, SMALL_BYTES)
+    places = dict.fromkeys(("/tmp", "/home/agent"), spec.disk_bytes)
+    places.update({"/var/tmp": small, "/run": small, "/dev/shm": min(spec.disk_bytes, 64 << 20)})
+    return {spec.workdir: spec.disk_bytes, **places}
+
+
+def create_arguments(
+    api: "APIClient", spec: SandboxSpec, image: str, name: str, run_id: str, worker: str
+) -> dict[str, Any]:
+    """Return the body of the engine's create call.
+
+    Files live in memory, so the memory limit is ``memory_bytes + disk_bytes``: files and processes
+    together never exceed it.
+    """
+    places = writable_places(spec)
+    memory = spec.memory_bytes + spec.disk_bytes
+    config = {"workdir": spec.workdir, "places": list(places), "env": dict(spec.env)}
+    host_config = api.create_host_config(
+        network_mode=None if spec.network else "none",
+        read_only=True,
+        tmpfs={path: _tmpfs(size) for path, size in places.items()},
+        cap_drop=["ALL"],
+        cap_add=list(CAPABILITIES),
+        security_opt=["no-new-privileges"],
+        mem_limit=memory,
+        memswap_limit=memory,
+        pids_limit=spec.pids + 1,  # the server itself is one
+        nano_cpus=int(spec.cpus * 1e9),
+        log_config={"Type": "none"},
+        ulimits=[
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "nofile", "Soft": 1024, "Hard": 4096},
+        ],
+        ipc_mode="private",
+        auto_remove=True,
+    )
+    body: dict[str, Any] = api.create_container_config(
+        image,
+        command=[json.dumps(config)],
+        entrypoint=list(SERVER),
+        user="0:0",
+        working_dir="/",
+        stdin_open=True,
+        detach=False,
+        labels={
+            **spec.labels,
+            LABEL: "sandbox",
+            f"{LABEL}.run": run_id,
+            f"{LABEL}.worker": worker,
+            f"{LABEL}.owner": owner_label(),
+            f"{LABEL}.deadline": str(int(time.time() + MAX_LIFE_S)),
+        },
+        host_config=host_config,
+    )
+    body.update(AttachStdin=True, StdinOnce=True)
+    return body
+
+
+def _tmpfs(size_bytes: int) -> str:
+    inodes = max(4096, size_bytes // 4096)
+    return f"rw,exec,nosuid,nodev,size={size_bytes},uid=1000,gid=1000,mode=0755,nr_inodes={inodes}"
+
+
+def remove_container(api: "APIClient", name: str) -> bool:
+    """Remove a container with its volumes and see it gone. Never raises; False: not certain."""
+    import docker.errors
+    import requests
+
+    deadline = time.monotonic() + REMOVE_TIMEOUT_S
+    while time.monotonic() < deadline:
+        try:
+            api.remove_container(name, v=True, force=True)
+        except docker.errors.NotFound:
+            return True
+        except docker.errors.APIError as error:
+            if error.status_code != 409:  # 409: its removal is under way
+                return False
+        except (docker.errors.DockerException, requests.RequestException):
+            return False
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,73 @@
+"""The one place that finds the Docker engine. Local socket or ``DOCKER_HOST``, any version ≥ 1.41.
+
+The SDK is imported here on first use, never by importing ``envs``.
+"""
+
+import threading
+from typing import TYPE_CHECKING
+
+from envs.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+REMEDY = "start one with: scripts/engine (or set DOCKER_HOST to a running engine)"
+CONNECT_TIMEOUT_S = 10.0
+
+_version: str | None = None
+_seen_images: set[str] = set()
+_lock = threading.Lock()
+
+
+def connect(timeout_s: float = 60.0) -> "APIClient":
+    """Return a client of its own for the caller, who closes it.
+
+    Raises:
+        MissingDependency: no engine answers; names the remedy.
+    """
+    global _version
+    import docker
+    from docker.utils import kwargs_from_env
+
+    where = kwargs_from_env()
+    try:
+        with _lock:
+            if _version is None:
+                probe = docker.APIClient(**where, version="auto", timeout=CONNECT_TIMEOUT_S)
+                _version = str(probe.api_version)
+                probe.close()
+        return docker.APIClient(**where, version=_version, timeout=timeout_s)
+    except Exception as error:
+        target = where.get("base_url", "unix:///var/run/docker.sock")
+        raise MissingDependency(
+            f"no Docker engine answers at {target} ({error})", REMEDY
+        ) from error
+
+
+def has_image(reference: str) -> bool:
+    """Tell whether the engine has an image. A yes is remembered for this process.
+
+    Raises:
+        MissingDependency: no engine answers.
+    """
+    import docker.errors
+    import requests
+
+    if reference in _seen_images:
+        return True
+    api = connect()
+    try:
+        api.inspect_image(reference)
+    except docker.errors.ImageNotFound:
+        return False
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise MissingDependency(f"the Docker engine does not answer ({error})", REMEDY) from error
+    finally:
+        api.close()
+    _seen_images.add(reference)
+    return True
+
+
+def forget_images() -> None:
+    """Ask the engine again next time: an image may have been removed behind our back."""
+    _seen_images.clear()
