@@ -150,7 +150,7 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
         result = ExecResult("", 0)
         if not submitted:
             result = sandbox.shell(
-                action,
+                action.encode("utf-8", "replace").decode(),  # a lone surrogate has no bytes
                 timeout_s=task.limits.step_timeout_s,
                 max_output_bytes=task.limits.output_bytes,
             )

@@ -11,7 +11,7 @@ which the caller reports as a ``VerifierError``. ``envs.terminal.checks`` builds
 """
 
 # Runs on any Python from 3.9 and starts fast: no pathlib.
-# ruff: noqa: PTH
+# ruff: noqa: PTH114, PTH115, PTH118, PTH119, PTH123, PTH208
 
 import io
 import json
