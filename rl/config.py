@@ -182,14 +182,19 @@ def resolve(arguments: Sequence[str]) -> RunConfig:
     """
     overrides = _parse(arguments)
     recipe = overrides.pop("recipe", None)
-    env = str(overrides.get("env", "terminal"))
-    if env not in ENVS:
-        raise ConfigError(f"env={env!r} is not an environment{_nearest(env, ENVS)}")
     layers: list[Any] = []
-    if (RECIPES / f"{env}.yaml").exists():
-        layers.append(_load(RECIPES / f"{env}.yaml"))
-    if recipe is not None and recipe != env:
-        layers.append(_load(recipe_path(str(recipe))))
+    if "resume" in overrides:
+        if recipe is not None:
+            raise ConfigError("a resumed run keeps its settings: leave recipe= out")
+        layers.append(_resumed(Path(str(overrides["resume"]))))
+    else:
+        env = str(overrides.get("env", "terminal"))
+        if env not in ENVS:
+            raise ConfigError(f"env={env!r} is not an environment{_nearest(env, ENVS)}")
+        if (RECIPES / f"{env}.yaml").exists():
+            layers.append(_load(RECIPES / f"{env}.yaml"))
+        if recipe is not None and recipe != env:
+            layers.append(_load(recipe_path(str(recipe))))
     return validate(cast(DictConfig, OmegaConf.merge(*layers, _dotted(overrides))))
 
 
@@ -284,6 +289,16 @@ def _load(path: Path) -> DictConfig:
     for short, key in SHORTHANDS.items():
         if isinstance(loaded.get(short), str):
             OmegaConf.update(loaded, short, {key.split(".")[1]: loaded[short]}, merge=False)
+    return loaded
+
+
+def _resumed(folder: Path) -> DictConfig:
+    """Return the settings an interrupted run was started with."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ConfigError(f"resume={folder}: no run there (config.json is missing)")
+    loaded = _load(path)
+    loaded.run = str(folder)
     return loaded
 
 

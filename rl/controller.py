@@ -1,9 +1,9 @@
 """The controller: evaluates, warms up, then lets collecting and training feed each other.
 
-    evaluate → (warm start → evaluate) → [take groups → annotate → step → publish] × steps → evaluate
+    evaluate → (warm start → evaluate) → [groups → annotate → step → publish] × steps → evaluate
 
-It alone wires the parts; none of them knows it. Everything it awaits is bounded or reports progress.
-What is done is in the store and the checkpoint, so a run that ends anywhere goes on from there.
+It alone wires the parts; none of them knows it. Every wait is bounded or reports progress. What
+is done is in the store and the checkpoint, so a run that ends anywhere goes on from there.
 """
 
 import asyncio

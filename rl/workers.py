@@ -44,8 +44,9 @@ class RolloutWorker:
     def __init__(
         self, config: RunConfig, run_id: str, worker_id: str, address: PolicyAddress
     ) -> None:
-        from envs.sandbox.pool import SandboxPool
         from serving.client import PolicyClient
+
+        from envs.sandbox.pool import SandboxPool
 
         self.config = config
         self.worker_id = worker_id
@@ -101,9 +102,8 @@ class RolloutWorker:
 
     async def _reply_encoder(self) -> Any:
         if self._encoder is None:
-            from serving.renderer import Renderer
-
             from serving.models import resolve
+            from serving.renderer import Renderer
 
             folder = resolve(self.config.model)
             self._encoder = Renderer.from_folder(folder)
@@ -120,10 +120,10 @@ class PolicyHost:
     """
 
     def __init__(self, config: RunConfig, api_key: str, port: int = 0) -> None:
-        from serving.renderer import Renderer
         from serving.server import PolicyServer
 
         from serving.models import resolve
+        from serving.renderer import Renderer
         from serving.torch_engine import TorchEngine
 
         folder = resolve(config.model)

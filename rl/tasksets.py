@@ -1,0 +1,79 @@
+"""Which tasks a run trains on and is measured on.
+
+Held-out tasks are drawn once by the run's seed-free order, half by new parameters and half by new
+templates where both exist, so that every run and every phase sees the same ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from envs.types import Task
+from rl.config import RunConfig
+from rl.controller import TaskSets
+from rl.errors import ConfigError
+
+
+def select(config: RunConfig) -> TaskSets:
+    """Return training and held-out tasks of a run.
+
+    Raises:
+        ConfigError: the filters leave nothing.
+        TaskError: a task file that cannot be read.
+    """
+    from envs.tasks import load
+
+    source = config.tasks.path or config.env
+    train = load(
+        source,
+        split="train",
+        levels=list(config.tasks.levels) or None,
+        families=list(config.tasks.families) or None,
+        limit=config.tasks.limit,
+        seed=config.seed,
+    )
+    if not train:
+        raise ConfigError(
+            f"no training task has tasks.levels={list(config.tasks.levels)} and "
+            f"tasks.families={list(config.tasks.families)}; see: python -m envs.tasks list"
+        )
+    levels = list(config.evaluation.levels or config.tasks.levels) or None
+    heldout = load(source, split="heldout")
+    releases = [task for task in heldout if "source:release" in task.tags]
+    generated = [
+        task
+        for task in heldout
+        if "source:release" not in task.tags and (levels is None or _level(task) in levels)
+    ]
+    chosen = _balanced(generated, config.evaluation.tasks)
+    chosen += releases if config.evaluation.releases else []
+    if not chosen:
+        raise ConfigError(f"no held-out task has evaluation.levels={levels}")
+    return TaskSets(_limited(config, train), _limited(config, chosen))
+
+
+def _balanced(tasks: Sequence[Task], count: int) -> list[Task]:
+    """Take tasks by turns from every held-out kind and, within it, every family."""
+    kinds: dict[str, list[Task]] = {}
+    for kind in ("heldout:parameters", "heldout:template"):
+        families: dict[str, list[Task]] = {}
+        for task in tasks:
+            if kind in task.tags:
+                families.setdefault(task.family, []).append(task)
+        longest = max((len(f) for f in families.values()), default=0)
+        kinds[kind] = [f[i] for i in range(longest) for f in families.values() if i < len(f)]
+    longest = max(len(k) for k in kinds.values())
+    order = [k[i] for i in range(longest) for k in kinds.values() if i < len(k)]
+    rest = [task for task in tasks if task not in order]
+    return (order + rest)[:count]
+
+
+def _level(task: Task) -> str:
+    return next((tag.split(":")[1] for tag in task.tags if tag.startswith("level:")), "")
+
+
+def _limited(config: RunConfig, tasks: Sequence[Task]) -> list[Task]:
+    """Apply ``agent.max_steps``."""
+    steps = config.agent.max_steps
+    if steps is None:
+        return list(tasks)
+    return [replace(task, limits=replace(task.limits, max_steps=steps)) for task in tasks]
