@@ -1,0 +1,183 @@
+"""The policy seen from agents and learner: one aiohttp session, typed failures. Light: no torch."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from .errors import ContextOverflow, PolicyTimeout, PolicyUnavailable, RequestRefused
+from .types import Generation, Message, Reply, Sampling
+
+CONNECT_ATTEMPTS = 4
+CONNECT_BACKOFF_S = 0.2
+
+
+class PolicyClient:
+    """Asks a policy server. Make and use it inside one event loop.
+
+    Args:
+        base_url: such as ``http://127.0.0.1:41234``.
+        api_key: the server's key.
+        timeout_s: for each call that is not given its own.
+        max_connections: most requests on the wire at once; more wait here.
+    """
+
+    def __init__(
+        self, base_url: str, api_key: str, *, timeout_s: float = 600.0, max_connections: int = 256
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {api_key}"}
+        self._timeout_s = timeout_s
+        self._max_connections = max_connections
+        self._http: aiohttp.ClientSession | None = None
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        session: str,
+        sampling: Sampling,
+        timeout_s: float | None = None,
+    ) -> Reply:
+        """Return the next reply of a conversation.
+
+        Args:
+            messages: the whole conversation so far.
+            session: name that is the same for all turns of an episode.
+            sampling: how to sample.
+            timeout_s: wall-clock seconds, waiting included.
+
+        Raises:
+            PolicyUnavailable: refused, reset, or the engine failed.
+            PolicyTimeout: no reply in time; the request is cancelled on the server.
+            ContextOverflow: the conversation no longer fits the context.
+            RequestRefused: any other refusal.
+        """
+        body: dict[str, Any] = {
+            "model": "default",
+            "messages": [dict(message) for message in messages],
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "seed": sampling.seed,
+            "stop": list(sampling.stop) or None,
+            "return_token_ids": True,
+        }
+        path = f"/s/{quote(session, safe='')}/v1/chat/completions"
+        answer = await self._ask("POST", path, body, timeout_s)
+        choice = answer["choices"][0]
+        return Reply(
+            id=answer["id"],
+            text=choice["message"]["content"],
+            prompt_ids_P=tuple(choice["prompt_token_ids"]),
+            generation=Generation(
+                token_ids_T=tuple(choice["token_ids"]),
+                logprobs_T=tuple(choice["token_logprobs"]),
+                versions_T=tuple(choice["policy_versions"]),
+                finish_reason=choice["finish_reason"],
+                num_cached=choice["num_cached"],
+            ),
+        )
+
+    async def load_weights(self, path: Path, version: int) -> None:
+        """Have the engine load a publication; requests in flight go on.
+
+        Raises:
+            RequestRefused: the file does not fit the model; the old weights stay.
+        """
+        await self._ask("POST", "/admin/weights", {"path": str(path), "version": version})
+
+    async def pause(self) -> None:
+        """Stop the engine between two tokens."""
+        await self._ask("POST", "/admin/pause", {})
+
+    async def resume(self) -> None:
+        """Let the engine go on."""
+        await self._ask("POST", "/admin/resume", {})
+
+    async def score(
+        self, token_ids: Sequence[Sequence[int]], temperature: float = 1.0
+    ) -> list[list[float]]:
+        """Return log-probs of the 2nd to last token of each sequence."""
+        body = {"token_ids": [list(row) for row in token_ids], "temperature": temperature}
+        answer = await self._ask("POST", "/admin/score", body)
+        return list(answer["logprobs"])
+
+    async def stats(self) -> Mapping[str, Any]:
+        """Return the server's counters."""
+        return await self._ask("GET", "/admin/stats")
+
+    async def close(self) -> None:
+        """Close the connections. Idempotent."""
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    async def __aenter__(self) -> "PolicyClient":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+    ) -> dict[str, Any]:
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._send(method, path, body)
+        except TimeoutError as error:
+            raise PolicyTimeout(f"no answer from {self.base_url} in {limit_s:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            cause = f"{type(error).__name__}: {error}"
+            raise PolicyUnavailable(f"no answer from {self.base_url} ({cause})") from error
+
+    async def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Send once; only a connection that was never made is tried again."""
+        for attempt in range(CONNECT_ATTEMPTS):
+            try:
+                async with self._session().request(
+                    method, self.base_url + path, json=body
+                ) as response:
+                    answer = await response.json(content_type=None)
+                    if response.status >= 400:
+                        raise _failure(response.status, answer)
+                    return dict(answer)
+            except aiohttp.ClientConnectorError:
+                if attempt == CONNECT_ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(CONNECT_BACKOFF_S * 2**attempt)
+        raise AssertionError("unreachable")
+
+    def _session(self) -> aiohttp.ClientSession:
+        if self._http is None:
+            self._http = aiohttp.ClientSession(
+                headers=self._headers,
+                connector=aiohttp.TCPConnector(limit=self._max_connections),
+                timeout=aiohttp.ClientTimeout(total=None),  # the caller's limit covers all
+            )
+        return self._http
+
+
+def _failure(status: int, answer: Any) -> Exception:
+    """Return the typed error of an answer in OpenAI's error shape."""
+    error = answer.get("error", {}) if isinstance(answer, dict) else {}
+    message = str(error.get("message", f"HTTP {status}"))
+    if status >= 500:
+        return PolicyUnavailable(f"HTTP {status}: {message}")
+    if error.get("code") == "context_length_exceeded":
+        return ContextOverflow(message, status, error.get("param"))
+    return RequestRefused(message, status, error.get("param"))

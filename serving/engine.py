@@ -1,0 +1,140 @@
+"""The engine's contract and the table of engines by name.
+
+An engine samples token ids from token ids; it knows nothing of messages. Methods are called from
+any thread; ``submit`` never blocks.
+"""
+
+import asyncio
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from .errors import ModelError
+from .types import Generation, Sampling
+
+# called in the engine's thread for each sampled token: (token id, log-prob, policy version)
+OnToken = Callable[[int, float, int], None]
+
+
+class Ticket(Protocol):
+    """A request in the engine."""
+
+    @property
+    def future(self) -> "Future[Generation]":
+        """Its result; fails with ``EngineError`` when the engine failed."""
+
+    def cancel(self) -> None:
+        """Stop sampling soon; the result is what was sampled, ``cancelled``. Idempotent."""
+
+
+class Engine(Protocol):
+    """Samples and scores token ids under one set of weights at a time."""
+
+    @property
+    def version(self) -> int:
+        """Policy version of the weights in use."""
+
+    @property
+    def max_len(self) -> int:
+        """Most tokens of a prompt and its reply together."""
+
+    def submit(
+        self, prompt_ids: Sequence[int], sampling: Sampling, on_token: OnToken | None = None
+    ) -> Ticket:
+        """Queue a request. The reply is cut with ``length`` where the context ends.
+
+        Raises:
+            ContextOverflow: the prompt leaves no room for one token.
+            RequestRefused: an empty prompt, an id outside the vocabulary, a bad sampling value.
+            EngineError: the engine is closed.
+        """
+
+    def score(
+        self, ids: Sequence[Sequence[int]], temperature: float = 1.0
+    ) -> "Future[list[list[float]]]":
+        """Log-prob of each token given those before it: ``n - 1`` numbers for ``n`` ids."""
+
+    def load(self, update: Path, version: int) -> None:
+        """Replace all or some weights in place from a safetensors file; blocks until done.
+
+        Requests in flight go on with the new weights over the keys and values they have.
+
+        Raises:
+            EngineError: unknown name, other shape, unreadable file or an older version; the old
+                weights stay.
+        """
+
+    def pause(self) -> None:
+        """Stop between two tokens; returns when stopped. Requests wait. Idempotent."""
+
+    def resume(self) -> None:
+        """Go on. Idempotent."""
+
+    def stats(self) -> Mapping[str, Any]:
+        """Counters and gauges, JSON values."""
+
+    def close(self) -> None:
+        """Stop the engine; unfinished requests fail with ``EngineError``. Idempotent."""
+
+
+async def generate(
+    engine: Engine,
+    prompt_ids: Sequence[int],
+    sampling: Sampling,
+    on_token: OnToken | None = None,
+) -> Generation:
+    """Await one generation; cancelling the caller cancels the request in the engine."""
+    ticket = engine.submit(prompt_ids, sampling, on_token)
+    try:
+        return await asyncio.wrap_future(ticket.future)
+    except asyncio.CancelledError:
+        ticket.cancel()
+        raise
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What an engine may be told at start; the same keys stand on the command line.
+
+    Attributes:
+        threads: CPU threads of the engine; 0 takes torch's own choice.
+        max_slots: most requests decoded at once; more wait.
+        cached_slots: finished sequences kept for prompts that start like them.
+        max_len: most tokens of a prompt and its reply; 0 takes the model's, up to 8192.
+        prefill_tokens: most prompt tokens computed in one step beside the decoded ones.
+    """
+
+    threads: int = 0
+    max_slots: int = 48
+    cached_slots: int = 32
+    max_len: int = 0
+    prefill_tokens: int = 256
+
+
+def build_engine(name: str, folder: Path, options: EngineOptions | None = None) -> Engine:
+    """Start the engine called ``name`` on a model folder in HF layout.
+
+    Raises:
+        ModelError: no such engine, or it cannot run this model.
+    """
+    if name not in ENGINES:
+        near = difflib.get_close_matches(name, ENGINES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ModelError(f"no engine {name!r}{hint} Engines: {', '.join(ENGINES)}")
+    return ENGINES[name](folder, options or EngineOptions())
+
+
+def _torch(folder: Path, options: EngineOptions) -> Engine:
+    from .torch_engine import TorchEngine
+
+    return TorchEngine(folder, options)
+
+
+def _sglang(folder: Path, options: EngineOptions) -> Engine:
+    raise ModelError("engine=sglang is not part of this version; use engine=torch")
+
+
+ENGINES: dict[str, Callable[[Path, EngineOptions], Engine]] = {"torch": _torch, "sglang": _sglang}

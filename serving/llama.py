@@ -1,0 +1,240 @@
+"""Forward pass of Llama-family weights in float32, read top to bottom.
+
+RMSNorm, rotary positions, grouped-query attention, SwiGLU; q/k/v and gate/up are one matrix each.
+Covers ``llama``, ``mistral`` (without a sliding window), ``qwen2`` (biases on q/k/v) and ``qwen3``
+(norms on q and k). Any other architecture is refused. The attention itself is the caller's
+(``Attend``), so one pass serves cached decoding, prefill and scoring.
+
+Left out: dropout, gradients, quantised weights.
+
+Axes: ``_N`` tokens of all sequences of a step laid end to end, ``_V`` vocabulary.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .errors import ModelError
+
+SUPPORTED = ("llama", "mistral", "qwen2", "qwen3")
+
+# attend(layer, q [N, heads, dim], k [N, kv_heads, dim], v [N, kv_heads, dim]) -> [N, heads * dim]
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class LlamaShape:
+    """Sizes of a model, from its ``config.json``."""
+
+    model_type: str
+    num_layers: int
+    hidden: int
+    ffn: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    vocab: int
+    rms_eps: float
+    max_len: int
+    tied: bool
+    attention_bias: bool
+
+
+@dataclass
+class Layer:
+    """Weights of one block; the HF names are views into them (see ``LlamaModel.params``)."""
+
+    attn_norm: Tensor  # [hidden]
+    qkv: Tensor  # [(heads + 2 kv_heads) * dim, hidden]
+    qkv_bias: Tensor | None
+    q_norm: Tensor | None  # [dim]
+    k_norm: Tensor | None
+    out: Tensor  # [hidden, heads * dim]
+    mlp_norm: Tensor
+    gate_up: Tensor  # [2 ffn, hidden]
+    down: Tensor  # [hidden, ffn]
+
+
+class LlamaModel:
+    """The weights and the forward pass.
+
+    Attributes:
+        shape: sizes.
+        params: HF parameter name → view into the (fused) weights; writing to a view updates the
+            model in place.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Read ``config.json`` and every ``*.safetensors`` of ``folder``.
+
+        Raises:
+            ModelError: unsupported architecture, no safetensors, missing or misshapen tensors.
+        """
+        config = _read_config(folder)
+        self.shape = _shape(config)
+        self.params: dict[str, Tensor] = {}
+        self._layers = [self._new_layer(i) for i in range(self.shape.num_layers)]
+        self._embed = self._new("model.embed_tokens.weight", self.shape.vocab, self.shape.hidden)
+        self._norm = self._new("model.norm.weight", self.shape.hidden)
+        self._head = (
+            self._embed
+            if self.shape.tied
+            else self._new("lm_head.weight", self.shape.vocab, self.shape.hidden)
+        )
+        self._cos, self._sin = _rope_table(config, self.shape.max_len)
+        self._read(folder)
+
+    @property
+    def num_params(self) -> int:
+        """Number of distinct weights."""
+        return sum(tensor.numel() for tensor in self.params.values())
+
+    def hidden(self, ids_N: Tensor, positions_N: Tensor, attend: Attend) -> Tensor:
+        """Return the final normalised hidden states [N, hidden]."""
+        s = self.shape
+        x = F.embedding(ids_N, self._embed)
+        cos, sin = self._cos[positions_N].unsqueeze(1), self._sin[positions_N].unsqueeze(1)
+        num_qk = s.num_heads + s.num_kv_heads
+        for i, layer in enumerate(self._layers):
+            h = F.rms_norm(x, (s.hidden,), layer.attn_norm, s.rms_eps)
+            qkv = linear(h, layer.qkv, layer.qkv_bias).view(len(x), -1, s.head_dim)
+            qk, v = qkv[:, :num_qk], qkv[:, num_qk:]
+            if layer.q_norm is not None and layer.k_norm is not None:
+                q = F.rms_norm(qk[:, : s.num_heads], (s.head_dim,), layer.q_norm, s.rms_eps)
+                k = F.rms_norm(qk[:, s.num_heads :], (s.head_dim,), layer.k_norm, s.rms_eps)
+                qk = torch.cat((q, k), dim=1)
+            qk = _rotate(qk, cos, sin)
+            mixed = attend(i, qk[:, : s.num_heads], qk[:, s.num_heads :], v)
+            x = x + linear(mixed, layer.out)
+            h = F.rms_norm(x, (s.hidden,), layer.mlp_norm, s.rms_eps)
+            gate, up = linear(h, layer.gate_up).chunk(2, dim=-1)
+            x = x + linear(F.silu(gate) * up, layer.down)
+        return F.rms_norm(x, (s.hidden,), self._norm, s.rms_eps)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return logits [rows, V] of final hidden states [rows, hidden]."""
+        return linear(hidden, self._head)
+
+    def _new(self, name: str, *size: int) -> Tensor:
+        tensor = torch.empty(*size)
+        self.params[name] = tensor
+        return tensor
+
+    def _new_layer(self, index: int) -> Layer:
+        s = self.shape
+        prefix = f"model.layers.{index}."
+        q, kv = s.num_heads * s.head_dim, s.num_kv_heads * s.head_dim
+        qkv, gate_up = torch.empty(q + 2 * kv, s.hidden), torch.empty(2 * s.ffn, s.hidden)
+        bias = torch.empty(q + 2 * kv) if s.attention_bias else None
+        for name, view in zip("qkv", torch.split(qkv, [q, kv, kv]), strict=True):
+            self.params[f"{prefix}self_attn.{name}_proj.weight"] = view
+        if bias is not None:
+            for name, view in zip("qkv", torch.split(bias, [q, kv, kv]), strict=True):
+                self.params[f"{prefix}self_attn.{name}_proj.bias"] = view
+        for name, view in zip(("gate", "up"), gate_up.chunk(2), strict=True):
+            self.params[f"{prefix}mlp.{name}_proj.weight"] = view
+        norms = s.model_type == "qwen3"
+        return Layer(
+            attn_norm=self._new(f"{prefix}input_layernorm.weight", s.hidden),
+            qkv=qkv,
+            qkv_bias=bias,
+            q_norm=self._new(f"{prefix}self_attn.q_norm.weight", s.head_dim) if norms else None,
+            k_norm=self._new(f"{prefix}self_attn.k_norm.weight", s.head_dim) if norms else None,
+            out=self._new(f"{prefix}self_attn.o_proj.weight", s.hidden, q),
+            mlp_norm=self._new(f"{prefix}post_attention_layernorm.weight", s.hidden),
+            gate_up=gate_up,
+            down=self._new(f"{prefix}mlp.down_proj.weight", s.hidden, s.ffn),
+        )
+
+    def _read(self, folder: Path) -> None:
+        missing = set(self.params)
+        for name, tensor in _tensors(folder):
+            target = self.params.get(name)
+            if target is None:
+                if name != "lm_head.weight" and not name.endswith("rotary_emb.inv_freq"):
+                    raise ModelError(f"{folder} holds {name}, which this engine does not know")
+                continue
+            if target.shape != tensor.shape:
+                raise ModelError(
+                    f"{folder}: {name} is {list(tensor.shape)}, config.json says "
+                    f"{list(target.shape)}"
+                )
+            target.copy_(tensor)
+            missing.discard(name)
+        if missing:
+            raise ModelError(f"{folder} lacks {len(missing)} tensors, such as {min(missing)}")
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return x [N, in] times weight [out, in] transposed, plus bias [out]."""
+    return F.linear(x, weight, bias)
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary positions in the half-split layout; x [N, heads, dim], cos and sin [N, 1, dim / 2]."""
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+def _rope_table(config: "object", max_len: int) -> tuple[Tensor, Tensor]:
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+    rotary = LlamaRotaryEmbedding(config)  # covers every scaling rule transformers knows
+    angle = torch.arange(max_len).float().unsqueeze(1) * rotary.inv_freq.float()
+    return angle.cos() * rotary.attention_scaling, angle.sin() * rotary.attention_scaling
+
+
+def _read_config(folder: Path) -> "object":
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(folder)
+    except (OSError, ValueError, json.JSONDecodeError) as error:
+        raise ModelError(f"{folder}/config.json cannot be read: {error}") from error
+
+
+def _shape(config: "object") -> LlamaShape:
+    fields = config.to_dict()  # type: ignore[attr-defined]
+    kind = fields["model_type"]
+    if kind not in SUPPORTED:
+        raise ModelError(
+            f"the torch engine runs {', '.join(SUPPORTED)}; this model is {kind!r}. "
+            "Serve it with engine=sglang"
+        )
+    sliding = fields.get("use_sliding_window", kind == "mistral") and fields.get("sliding_window")
+    if sliding or fields.get("mlp_bias") or fields.get("hidden_act") != "silu":
+        raise ModelError("the torch engine has no sliding window, no MLP bias, and only silu")
+    if fields.get("attention_bias") and kind != "qwen2":
+        raise ModelError(f"the torch engine has no attention biases for {kind}")
+    heads = fields["num_attention_heads"]
+    return LlamaShape(
+        model_type=kind,
+        num_layers=fields["num_hidden_layers"],
+        hidden=fields["hidden_size"],
+        ffn=fields["intermediate_size"],
+        num_heads=heads,
+        num_kv_heads=fields.get("num_key_value_heads") or heads,
+        head_dim=fields.get("head_dim") or fields["hidden_size"] // heads,
+        vocab=fields["vocab_size"],
+        rms_eps=fields["rms_norm_eps"],
+        max_len=fields["max_position_embeddings"],
+        tied=bool(fields.get("tie_word_embeddings")),
+        attention_bias=kind == "qwen2",
+    )
+
+
+def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
+    from safetensors import safe_open
+
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ModelError(f"{folder} holds no *.safetensors; convert the weights to safetensors")
+    for path in files:
+        with safe_open(path, framework="pt") as opened:
+            for name in opened.keys():  # noqa: SIM118  (not a mapping)
+                yield name, opened.get_tensor(name)

@@ -1,0 +1,65 @@
+"""Log-probs of given tokens, several sequences laid end to end, without the cache.
+
+Axes: ``_N`` tokens of all sequences, ``_V`` vocabulary.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .kv_cache import causal_attention
+from .llama import LlamaModel
+
+TOKENS_PER_BATCH = 1024
+LOGIT_ROWS = 256  # rows of logits held at once
+
+
+def split_batches(ids: Sequence[Sequence[int]]) -> deque[list[Sequence[int]]]:
+    """Cut a list of sequences, in order, into batches of bounded size (at least one each)."""
+    batches: deque[list[Sequence[int]]] = deque()
+    total = TOKENS_PER_BATCH
+    for row in ids:
+        if total + len(row) > TOKENS_PER_BATCH:
+            batches.append([])
+            total = 0
+        batches[-1].append(row)
+        total += len(row)
+    return batches
+
+
+def score_batch(
+    model: LlamaModel, ids: Sequence[Sequence[int]], temperature: float
+) -> list[list[float]]:
+    """Return for each sequence the log-prob of its 2nd to last token given those before.
+
+    Args:
+        temperature: log-probs are of softmax(logits / temperature); 0 counts as 1.
+    """
+    lengths = [len(row) for row in ids]
+    ids_N = torch.tensor([token for row in ids for token in row])
+    positions_N = torch.cat([torch.arange(length) for length in lengths])
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        parts = [
+            causal_attention(q_row, k_row.transpose(0, 1), v_row.transpose(0, 1), None)
+            for q_row, k_row, v_row in zip(
+                *(torch.split(part, lengths) for part in (q, k, v)), strict=True
+            )
+        ]
+        return torch.cat(parts)
+
+    hidden = model.hidden(ids_N, positions_N, attend)
+    following_N = ids_N.roll(-1)  # a row's last position is cut below
+    scores: list[float] = []
+    for rows, targets in zip(
+        torch.split(hidden, LOGIT_ROWS), torch.split(following_N, LOGIT_ROWS), strict=True
+    ):
+        logprobs = torch.log_softmax(model.logits(rows) / (temperature or 1.0), dim=-1)
+        scores += logprobs.gather(1, targets.unsqueeze(1)).squeeze(1).tolist()
+    result, at = [], 0
+    for length in lengths:
+        result.append(scores[at : at + length - 1])
+        at += length
+    return result

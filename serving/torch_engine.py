@@ -1,0 +1,369 @@
+"""The embedded engine: continuous batching over a slot cache, in its own thread, on CPU.
+
+Requests join and leave at every step. A step decodes one token for each running request and
+computes a bounded stretch of new prompts in the same matrix products, so a long prompt never stops
+the others. Weights are replaced between two steps; requests in flight go on with the keys and
+values they have, each token carrying the version that sampled it, while the prefix cache of the
+older weights is dropped.
+
+Set ``OMP_WAIT_POLICY=PASSIVE`` before torch is imported (``python -m serving`` does): threads that
+spin on a busy machine lose several times their speed.
+
+Left out: GPUs, quantised weights, speculative decoding.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import sampler, weights
+from .engine import EngineOptions, OnToken
+from .errors import ContextOverflow, EngineError, RequestRefused
+from .kv_cache import CachedAttention, KVCache
+from .llama import LlamaModel
+from .scheduler import Plan, Request, Scheduler, as_ids
+from .scoring import score_batch, split_batches
+from .stopping import StopRule
+from .types import FinishReason, Generation, Sampling
+
+logger = logging.getLogger(__name__)
+
+LONGEST_DEFAULT = 8192
+
+
+class TorchTicket:
+    """A request in the torch engine."""
+
+    def __init__(self, request: Request, wake: Callable[[], None]) -> None:
+        self._request = request
+        self._wake = wake
+
+    @property
+    def future(self) -> "Future[Generation]":
+        """Its result."""
+        return self._request.future
+
+    def cancel(self) -> None:
+        """Stop sampling soon. Idempotent."""
+        self._request.cancelled = True
+        self._wake()
+
+
+class TorchEngine:
+    """See the module and ``serving.engine.Engine``.
+
+    Args:
+        folder: model in HF layout.
+        options: see ``EngineOptions``.
+
+    Raises:
+        ModelError: the model cannot be run by this engine.
+    """
+
+    def __init__(self, folder: Path, options: EngineOptions | None = None) -> None:
+        self._options = options = options or EngineOptions()
+        with torch.inference_mode():
+            self._model = LlamaModel(folder)
+        self._stop = StopRule(folder)
+        shape = self._model.shape
+        self._max_len = min(options.max_len or LONGEST_DEFAULT, shape.max_len)
+        num_rows = options.max_slots + options.cached_slots
+        self._cache = KVCache(shape, num_rows, self._max_len)
+        self._scheduler = Scheduler(
+            self._cache, options.max_slots, num_rows, self._max_len, options.prefill_tokens
+        )
+        self._version = 0
+        self._paused = False
+        self._closed = False
+        self._inbox: deque[Request | Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._counts: Counter[str] = Counter()
+        self._busy_s = 0.0
+        self._thread = threading.Thread(target=self._run, name="torch-engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def version(self) -> int:
+        """Policy version of the weights in use."""
+        return self._version
+
+    @property
+    def max_len(self) -> int:
+        """Most tokens of a prompt and its reply together."""
+        return self._max_len
+
+    def submit(
+        self, prompt_ids: Sequence[int], sampling: Sampling, on_token: OnToken | None = None
+    ) -> TorchTicket:
+        """Queue a request; see ``Engine.submit``."""
+        ids = as_ids(prompt_ids)
+        if len(ids) == 0 or ids.min() < 0 or ids.max() >= self._model.shape.vocab:
+            raise RequestRefused("the prompt is empty or holds an id outside the vocabulary")
+        if len(ids) >= self._max_len:
+            raise ContextOverflow(
+                f"the prompt has {len(ids)} tokens; the context holds {self._max_len}, "
+                "the reply included",
+                field="messages",
+            )
+        if sampling.max_tokens < 1 or sampling.temperature < 0 or not 0 < sampling.top_p <= 1:
+            raise RequestRefused("max_tokens >= 1, temperature >= 0 and 0 < top_p <= 1 are needed")
+        seed = random.getrandbits(63) if sampling.seed is None else sampling.seed
+        request = Request(ids, sampling, seed, on_token)
+        self._post(request)
+        return TorchTicket(request, self._wake)
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, on_token: OnToken | None = None
+    ) -> Generation:
+        """Await one generation."""
+        from .engine import generate
+
+        return await generate(self, prompt_ids, sampling, on_token)
+
+    def score(
+        self, ids: Sequence[Sequence[int]], temperature: float = 1.0
+    ) -> "Future[list[list[float]]]":
+        """Log-probs of given tokens; see ``Engine.score``. Runs between decode steps."""
+        for row in ids:
+            if not row or len(row) > self._max_len:
+                raise ContextOverflow(f"a sequence has {len(row)} tokens, not 1..{self._max_len}")
+            if min(row) < 0 or max(row) >= self._model.shape.vocab:
+                raise RequestRefused("a sequence holds an id outside the vocabulary")
+        result: Future[list[list[float]]] = Future()
+        scores: list[list[float]] = []
+        batches = split_batches(ids)
+
+        def run_next() -> None:
+            try:
+                if batches:
+                    scores.extend(score_batch(self._model, batches.popleft(), temperature))
+                if batches:
+                    self._post(run_next)  # let a decode step pass in between
+                else:
+                    result.set_result(scores)
+            except Exception as error:  # carried to the caller, as an executor does
+                result.set_exception(error)
+
+        self._post(run_next)
+        return result
+
+    def load(self, update: Path, version: int) -> None:
+        """Replace weights in place; see ``Engine.load``."""
+        tensors = weights.read(Path(update), self._model.params)
+
+        def swap() -> None:
+            if version < self._version:
+                raise EngineError(f"version {version} is older than {self._version} in use")
+            for name, tensor in tensors.items():
+                self._model.params[name].copy_(tensor)
+            self._version = version
+            self._counts["loads"] += 1
+            self._scheduler.weights_changed()
+
+        self._call(swap)
+
+    def pause(self) -> None:
+        """Stop between two tokens."""
+        self._call(lambda: setattr(self, "_paused", True))
+
+    def resume(self) -> None:
+        """Go on."""
+        self._call(lambda: setattr(self, "_paused", False))
+
+    def stats(self) -> Mapping[str, Any]:
+        """Counters and gauges."""
+        scheduler = self._scheduler
+        return {
+            "version": self._version,
+            "paused": self._paused,
+            "running": scheduler.num_active,
+            "waiting": len(scheduler.waiting) + len(self._inbox),
+            "cached_sequences": sum(
+                row.computed > 0 and row.request is None for row in scheduler.rows
+            ),
+            "busy_s": self._busy_s,
+            "max_len": self._max_len,
+            **{
+                name: self._counts[name]
+                for name in (
+                    "steps",
+                    "finished",
+                    "cancelled",
+                    "failed",
+                    "sampled_tokens",
+                    "prompt_tokens",
+                    "cached_prompt_tokens",
+                    "prefilled_tokens",
+                    "loads",
+                )
+            },
+        }
+
+    def close(self) -> None:
+        """Stop the thread; unfinished requests fail. Idempotent."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join(timeout=60)
+
+    # the engine's thread from here on
+
+    def _run(self) -> None:
+        if self._options.threads:
+            torch.set_num_threads(self._options.threads)
+        with torch.inference_mode():
+            while self._wait_for_work():
+                self._drain_inbox()
+                if not self._paused:
+                    try:
+                        self._step()
+                    except Exception as error:  # the one broad except: the thread must live on
+                        logger.exception("a step failed; its requests fail with it")
+                        self._fail_all(f"{type(error).__name__}: {error}")
+        self._drain_inbox()
+        self._fail_all("the engine was closed")
+
+    def _wait_for_work(self) -> bool:
+        with self._changed:
+            while not self._closed and not self._inbox and (self._paused or not self._has_work()):
+                self._changed.wait()
+            return not self._closed
+
+    def _has_work(self) -> bool:
+        return self._scheduler.num_active > 0 or bool(self._scheduler.waiting)
+
+    def _drain_inbox(self) -> None:
+        for _ in range(len(self._inbox)):
+            item = self._inbox.popleft()
+            if isinstance(item, Request):
+                self._scheduler.waiting.append(item)
+            else:
+                item()
+
+    def _step(self) -> None:
+        started = time.perf_counter()
+        self._drop_cancelled()
+        plan = self._scheduler.plan()
+        if plan.num_decoding or plan.segments:
+            self._compute(plan)
+            self._counts["steps"] += 1
+        self._busy_s += time.perf_counter() - started
+
+    def _compute(self, plan: Plan) -> None:
+        rows = self._scheduler.rows
+        decoding = rows[: plan.num_decoding]
+        ids = [int(row.ids[row.computed]) for row in decoding]
+        positions = [row.computed for row in decoding]
+        lengths_B = positions.copy()
+        for segment in plan.segments:
+            upto = segment.start + segment.num
+            ids += rows[segment.row].ids[segment.start : upto].tolist()
+            positions += range(segment.start, upto)
+        attend = CachedAttention(self._cache, lengths_B, plan.segments)
+        hidden = self._model.hidden(torch.tensor(ids), torch.tensor(positions), attend)
+        for segment in plan.segments:
+            rows[segment.row].computed += segment.num
+            self._counts["prefilled_tokens"] += segment.num
+        if decoding:
+            self._sample(hidden[: plan.num_decoding])
+
+    def _sample(self, hidden: torch.Tensor) -> None:
+        rows = self._scheduler.rows[: len(hidden)]
+        requests = [row.request for row in rows if row.request is not None]
+        ids, logprobs = sampler.sample(
+            self._model.logits(hidden),
+            [request.sampling.temperature for request in requests],
+            [request.sampling.top_p for request in requests],
+            [sampler.uniform(request.seed, len(request.token_ids_T)) for request in requests],
+        )
+        self._counts["sampled_tokens"] += len(ids)
+        # from the last row to the first: finishing a row moves only rows behind it
+        for index in reversed(range(len(ids))):
+            row, request = rows[index], requests[index]
+            row.computed += 1
+            request.token_ids_T.append(ids[index])
+            request.logprobs_T.append(logprobs[index])
+            request.versions_T.append(self._version)
+            if request.on_token is not None:
+                request.on_token(ids[index], logprobs[index], self._version)
+            reason = self._stop.reason(request.token_ids_T, request.sampling)
+            if reason is None and row.known + 1 >= self._max_len:
+                reason = "length"
+            if reason is not None:
+                self._finish(index, request, reason)
+            else:
+                row.ids[row.known] = ids[index]
+                row.known += 1
+
+    def _drop_cancelled(self) -> None:
+        scheduler = self._scheduler
+        for index in reversed(range(scheduler.num_active)):
+            request = scheduler.rows[index].request
+            if request is not None and request.cancelled:
+                self._finish(index, request, "cancelled")
+        for request in [r for r in scheduler.waiting if r.cancelled]:
+            scheduler.waiting.remove(request)
+            self._resolve(request, "cancelled")
+
+    def _finish(self, index: int, request: Request, reason: FinishReason) -> None:
+        self._scheduler.finish(index)
+        self._resolve(request, reason)
+
+    def _resolve(self, request: Request, reason: FinishReason) -> None:
+        self._counts["cancelled" if reason == "cancelled" else "finished"] += 1
+        self._counts["prompt_tokens"] += len(request.prompt_ids)
+        self._counts["cached_prompt_tokens"] += request.num_cached
+        if request.future.set_running_or_notify_cancel():
+            request.future.set_result(
+                Generation(
+                    token_ids_T=tuple(request.token_ids_T),
+                    logprobs_T=tuple(request.logprobs_T),
+                    versions_T=tuple(request.versions_T),
+                    finish_reason=reason,
+                    num_cached=request.num_cached,
+                )
+            )
+
+    def _fail_all(self, reason: str) -> None:
+        for request in self._scheduler.clear():
+            self._counts["failed"] += 1
+            if request.future.set_running_or_notify_cancel():
+                request.future.set_exception(EngineError(reason))
+
+    # posting to the thread
+
+    def _post(self, item: Request | Callable[[], None]) -> None:
+        with self._changed:
+            if self._closed:
+                raise EngineError("the engine is closed")
+            self._inbox.append(item)
+            self._changed.notify_all()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _call(self, action: Callable[[], None]) -> None:
+        """Run an action between two steps and wait for it."""
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                action()
+                done.set_result(None)
+            except Exception as error:  # carried to the caller, as an executor does
+                done.set_exception(error)
+
+        self._post(run)
+        done.result(timeout=600)
+
+
+__all__ = ["TorchEngine", "TorchTicket"]

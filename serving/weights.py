@@ -1,0 +1,90 @@
+"""Weights from trainer to engine: a safetensors file, written atomically, read with checks.
+
+``publish`` writes all tensors or only the changed ones under a name with the version; memory-backed
+``/dev/shm`` is preferred where it has room. ``read`` gives them to an engine after every name and
+shape was checked, so that a bad file changes nothing.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import EngineError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SHM = Path("/dev/shm")
+
+
+def publication_dir(run: str, size_bytes: int) -> Path:
+    """Return a fresh folder for publications: in memory when three of them fit, else on disk."""
+    room = SHM.is_dir() and os.access(SHM, os.W_OK)
+    base = SHM if room and shutil.disk_usage(SHM).free > 3 * size_bytes else None
+    return Path(tempfile.mkdtemp(prefix=f"clawgym-{run}-", dir=base))
+
+
+def publish(state_dict: Mapping[str, "Tensor"], folder: Path, version: int, keep: int = 2) -> Path:
+    """Write weights as ``weights-<version>.safetensors`` and return the path.
+
+    Args:
+        state_dict: HF name → tensor, all of the model or only what changed.
+        folder: where; made if missing.
+        version: policy version of these weights.
+        keep: newest files kept, this one included; older ones are removed.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        name: tensor.detach().to("cpu", torch.float32).clone(memory_format=torch.contiguous_format)
+        for name, tensor in state_dict.items()
+    }
+    target = folder / f"weights-{version:08d}.safetensors"
+    partial = folder / f".{target.name}.{os.getpid()}"
+    try:
+        save_file(tensors, partial, metadata={"version": str(version)})
+        partial.rename(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    for old in sorted(folder.glob("weights-*.safetensors"))[:-keep]:
+        if old != target:
+            old.unlink(missing_ok=True)
+    return target
+
+
+def read(path: Path, params: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
+    """Return the tensors of a publication after checking them against the model's parameters.
+
+    ``lm_head.weight`` of a model with tied embeddings is left out.
+
+    Raises:
+        EngineError: unreadable file, no tensors, an unknown name or another shape.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    tensors: dict[str, Tensor] = {}
+    try:
+        with safe_open(path, framework="pt") as opened:
+            for name in opened.keys():  # noqa: SIM118  (not a mapping)
+                tensors[name] = opened.get_tensor(name)
+    except (OSError, SafetensorError) as error:
+        raise EngineError(f"cannot read weights {path}: {error}") from error
+    tied = "lm_head.weight" not in params
+    if tied and "model.embed_tokens.weight" in tensors:
+        tensors.pop("lm_head.weight", None)
+    if not tensors:
+        raise EngineError(f"{path} holds no weights")
+    for name, tensor in tensors.items():
+        if name not in params:
+            raise EngineError(f"{path}: the model has no parameter {name!r}; old weights kept")
+        if tensor.shape != params[name].shape:
+            raise EngineError(
+                f"{path}: {name} is {list(tensor.shape)}, the model has "
+                f"{list(params[name].shape)}; old weights kept"
+            )
+    return tensors
