@@ -6,28 +6,14 @@ such turns.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from serving.types import Generation, Message, Reply, Sampling
 
+if TYPE_CHECKING:
+    from serving.renderer import Renderer
 
-class ReplyEncoder(Protocol):
-    """The token side of a model: renders conversations and replies."""
-
-    def encode_prompt(
-        self, messages: Sequence[Message], history: Sequence[tuple[int, ...]]
-    ) -> tuple[int, ...]:
-        """Return the prompt for ``messages``.
-
-        Args:
-            history: alternately the prompt and reply ids of the previous turn, or empty; the result
-                starts with their concatenation.
-        """
-        ...
-
-    def encode_reply(self, text: str) -> tuple[int, ...]:
-        """Return a reply's ids with the end-of-turn token."""
-        ...
+_PROBE = "\u2402end\u2403"
 
 
 class ScriptedPolicy:
@@ -35,16 +21,16 @@ class ScriptedPolicy:
 
     Args:
         replies: what to say; at least one.
-        encoder: gives the tokens; without one the ids are empty.
+        renderer: gives the tokens; without one the ids are empty.
     """
 
-    def __init__(self, replies: Sequence[str], encoder: ReplyEncoder | None = None) -> None:
+    def __init__(self, replies: Sequence[str], renderer: "Renderer | None" = None) -> None:
         if not replies:
             raise ValueError("a script needs at least one reply")
         self.replies = list(replies)
-        self.encoder = encoder
+        self.renderer = renderer
         self._said = 0
-        self._history: tuple[tuple[int, ...], ...] = ()
+        self._last: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     async def complete(
         self,
@@ -59,9 +45,24 @@ class ScriptedPolicy:
         self._said += 1
         prompt: tuple[int, ...] = ()
         tokens: tuple[int, ...] = ()
-        if self.encoder is not None:
-            prompt = self.encoder.encode_prompt(messages, self._history)
-            tokens = self.encoder.encode_reply(text)
-            self._history = (prompt, tokens)
+        if self.renderer is not None:
+            prompt = self._prompt(self.renderer, messages)
+            tokens = (*self.renderer.encode(text), *_end(self.renderer, messages))
+            self._last = (prompt, tokens)
         generation = Generation(tokens, (), (), "stop")
         return Reply(f"scripted-{session}-{self._said}", text, prompt, generation)
+
+    def _prompt(self, renderer: "Renderer", messages: Sequence[Message]) -> tuple[int, ...]:
+        """Continue the last turn token for token, as the gateway does for a session."""
+        if self._last is None:
+            return renderer.render(messages).ids_P
+        said_at = max(i for i, m in enumerate(messages) if m["role"] == "assistant")
+        return renderer.continue_from(messages, said_at, *self._last).ids_P
+
+
+def _end(renderer: "Renderer", messages: Sequence[Message]) -> list[int]:
+    """Return the end-of-turn token that the template writes after a reply, if it writes one."""
+    probe: list[Message] = [*messages, {"role": "assistant", "content": _PROBE}]
+    tail = renderer.text([*probe, {"role": "user", "content": ""}]).partition(_PROBE)[2]
+    first = renderer.encode(tail)[:1]
+    return first if first and first[0] in renderer.end_ids else []

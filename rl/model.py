@@ -46,7 +46,9 @@ class Policy:
         device: str = "cpu",
     ) -> None:
         from transformers import AutoModelForCausalLM
+        from transformers.utils import logging as transformers_logging
 
+        transformers_logging.disable_progress_bar()
         model: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="sdpa"
         )

@@ -17,27 +17,25 @@ def select(config: RunConfig) -> TaskSets:
     """Return training and held-out tasks of a run.
 
     Raises:
-        ConfigError: the filters leave nothing.
-        TaskError: a task file that cannot be read.
+        ConfigError: the filters leave nothing, or a task file cannot be read.
     """
-    from envs.tasks import load
+    from envs.errors import TaskError
+    from envs.tasks.loading import load
 
     source = config.tasks.path or config.env
-    train = load(
-        source,
-        split="train",
-        levels=list(config.tasks.levels) or None,
-        families=list(config.tasks.families) or None,
-        limit=config.tasks.limit,
-        seed=config.seed,
-    )
-    if not train:
-        raise ConfigError(
-            f"no training task has tasks.levels={list(config.tasks.levels)} and "
-            f"tasks.families={list(config.tasks.families)}; see: python -m envs.tasks list"
+    try:
+        train = load(
+            source,
+            split="train",
+            levels=config.tasks.levels or None,
+            families=config.tasks.families or None,
+            limit=config.tasks.limit,
+            seed=config.seed,
         )
+        heldout = load(source, split="heldout")
+    except TaskError as error:
+        raise ConfigError(f"tasks: {error}; see: python -m envs.tasks list") from error
     levels = list(config.evaluation.levels or config.tasks.levels) or None
-    heldout = load(source, split="heldout")
     releases = [task for task in heldout if "source:release" in task.tags]
     generated = [
         task

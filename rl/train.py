@@ -131,7 +131,7 @@ def _prepare(config: "RunConfig") -> None:
     removed = reap()
     if removed:
         log.info("removed %d sandboxes that an earlier run left", len(removed))
-    images.ensure(registry.entry(config.env).image)
+    images.ensure(registry.find(config.env).image)
     resolve_model(config.model)
 
 

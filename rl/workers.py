@@ -44,9 +44,8 @@ class RolloutWorker:
     def __init__(
         self, config: RunConfig, run_id: str, worker_id: str, address: PolicyAddress
     ) -> None:
-        from serving.client import PolicyClient
-
         from envs.sandbox.pool import SandboxPool
+        from serving.client import PolicyClient
 
         self.config = config
         self.worker_id = worker_id
@@ -58,7 +57,7 @@ class RolloutWorker:
         )
         self.limits = EpisodeLimits(config.agent.max_parse_errors, config.agent.time_limit_s)
         self._executor = ThreadPoolExecutor(self.slots + 2, thread_name_prefix=worker_id)
-        self._encoder: Any = None
+        self._tokens: Any = None
 
     async def play(self, assignment: Assignment) -> Episode:
         """Play one episode with the policy. Never raises for world or policy failures."""
@@ -68,7 +67,7 @@ class RolloutWorker:
         """Play the task's oracle in the tokens of the model."""
         env = self._env(assignment)
         commands = assignment.task.data.get("demo") or env.oracle(assignment.task)
-        policy = ScriptedPolicy(list(commands), await self._reply_encoder())
+        policy = ScriptedPolicy(list(commands), self._renderer())
         return await self._play(assignment, policy, env)
 
     async def ping(self) -> str:
@@ -100,14 +99,13 @@ class RolloutWorker:
         finally:
             await loop.run_in_executor(None, env.close)
 
-    async def _reply_encoder(self) -> Any:
-        if self._encoder is None:
+    def _renderer(self) -> Any:
+        if self._tokens is None:
             from serving.models import resolve
             from serving.renderer import Renderer
 
-            folder = resolve(self.config.model)
-            self._encoder = Renderer.from_folder(folder)
-        return self._encoder
+            self._tokens = Renderer(resolve(self.config.model))
+        return self._tokens
 
 
 class PolicyHost:
@@ -120,21 +118,20 @@ class PolicyHost:
     """
 
     def __init__(self, config: RunConfig, api_key: str, port: int = 0) -> None:
-        from serving.server import PolicyServer
-
+        from serving.engine import EngineOptions, build_engine
         from serving.models import resolve
         from serving.renderer import Renderer
-        from serving.torch_engine import TorchEngine
+        from serving.server import PolicyServer
 
         folder = resolve(config.model)
-        engine = TorchEngine(
-            folder,
+        options = EngineOptions(
+            threads=config.engine.threads or 0,
             max_slots=config.engine.max_slots,
-            max_context=config.engine.context,
-            num_threads=config.engine.threads,
+            max_len=config.engine.context,
         )
-        self.server = PolicyServer(engine, Renderer.from_folder(folder), api_key, port=port)
-        self.base_url = self.server.start()
+        engine = build_engine(config.engine.name, folder, options)
+        self.server = PolicyServer(engine, Renderer(folder), api_key, port=port)
+        self.base_url: str = self.server.start()
 
     def address(self) -> str:
         """Return the base URL."""
