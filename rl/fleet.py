@@ -150,7 +150,7 @@ class RayFleet:
         path, write_s = await self._trainer_call("publish", version)
         loop = asyncio.get_running_loop()
         started = loop.time()
-        await self._client.load_weights(path, version, timeout_s=LOAD_TIMEOUT_S)
+        await self._load_weights(path, version)
         self._published = (path, version)
         return {"publish_write_s": write_s, "publish_load_s": loop.time() - started}
 
@@ -204,8 +204,11 @@ class RayFleet:
         if self._client is None:
             self._client = PolicyClient(self.address.base_url, self.api_key)
         if self._published is not None:
-            path, version = self._published
-            await self._client.load_weights(path, version, timeout_s=LOAD_TIMEOUT_S)
+            await self._load_weights(*self._published)
+
+    async def _load_weights(self, path: str, version: int) -> None:
+        call = self._client.load_weights(Path(path), version)
+        await _bounded(call, LOAD_TIMEOUT_S, "the policy server to load weights")
 
     async def _revive_policy(self) -> None:
         """Start the policy server again if it is dead; leave a living one alone."""

@@ -130,7 +130,14 @@ class PolicyHost:
             max_len=config.engine.context,
         )
         engine = build_engine(config.engine.name, folder, options)
-        self.server = PolicyServer(engine, Renderer(folder), api_key, port=port)
+        self.engine = engine
+        self.server = PolicyServer(
+            engine,
+            Renderer(folder),
+            api_key=api_key,
+            port=port,
+            model_name=config.model,
+        )
         self.base_url: str = self.server.start()
 
     def address(self) -> str:
@@ -140,6 +147,7 @@ class PolicyHost:
     def close(self) -> None:
         """Stop serving. Idempotent."""
         self.server.stop()
+        self.engine.close()
 
 
 class TrainerHost:
