@@ -1,6 +1,8 @@
-"""``python -m envs.swe generate | build [PAIR…]``: make the bugs file; build release tasks."""
+"""``python -m envs.swe generate | build [PAIR…] | list``: the bugs file, the release tasks."""
 
 import sys
+import time
+from functools import partial
 
 
 def _generate() -> int:
@@ -13,11 +15,54 @@ def _generate() -> int:
     return 0
 
 
+def _build(names: list[str]) -> int:
+    from envs.errors import EnvError, MissingDependency, TaskError
+    from envs.sandbox.pool import SandboxPool
+    from envs.swe.releases import build, find_pair, load_pairs
+
+    try:
+        pairs = [find_pair(name) for name in names] or list(load_pairs())
+    except TaskError as error:
+        print(error, file=sys.stderr)
+        return 2
+    failed = 0
+    with SandboxPool(run_id="swe-build") as sandboxes:
+        for number, pair in enumerate(pairs, start=1):
+            show = partial(_show, f"[{number}/{len(pairs)}] {pair.name:28}", time.monotonic())
+            try:
+                build(pair, sandboxes, show)
+            except MissingDependency as error:
+                print(error, file=sys.stderr)
+                return 3
+            except EnvError as error:
+                failed += 1
+                show(f"failed: {error}")
+    print(f"{len(pairs) - failed} of {len(pairs)} pairs are built")
+    return 1 if failed else 0
+
+
+def _show(head: str, begun: float, what: str) -> None:
+    print(f"{head} {time.monotonic() - begun:6.1f} s  {what}", flush=True)
+
+
+def _list() -> int:
+    from envs.swe.releases import load_pairs
+
+    for pair in load_pairs():
+        built = (pair.folder / "task.json").exists()
+        print(f"{pair.name:28} {'built' if built else 'not built'}")
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     """Run one command; returns the exit code."""
     match arguments:
         case ["generate"]:
             return _generate()
+        case ["build", *names]:
+            return _build(names)
+        case ["list"]:
+            return _list()
     print(__doc__, file=sys.stderr)
     return 2
 

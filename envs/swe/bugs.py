@@ -1,8 +1,8 @@
 """One-edit bugs of the corpus: made once by running them, kept in ``bugs.json``.
 
-``python -m envs.swe generate`` makes the file anew (a few minutes): each possible edit of each function
-runs against that function's checks; one is kept when a check fails, every call returns within the
-limit, and a short ``sed`` takes it back. Loading reads the file and runs nothing.
+``python -m envs.swe generate`` makes the file anew (a few minutes): each possible edit of each
+function runs against that function's checks; one is kept when a check fails, every call returns
+within the limit, and a short ``sed`` takes it back. Loading reads the file and runs nothing.
 """
 
 import hashlib

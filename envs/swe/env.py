@@ -4,20 +4,24 @@ import shlex
 from collections.abc import Sequence
 
 from envs.core import ShellEnv
-from envs.errors import SandboxFileError, SandboxLimitError, SetupError
+from envs.errors import SandboxFileError, SandboxLimitError, SetupError, TaskError, VerifierError
 from envs.sandbox.protocol import Sandbox
 from envs.swe.call_grading import run_calls
 from envs.swe.corpus import Check
+from envs.swe.pytest_grading import Suite, SuiteResult, harvest, run_suite
+from envs.swe.release_tasks import pass_to_pass, read_blob
+from envs.swe.trees import source_files, unpack
 from envs.types import Task, Verdict
 
 _MOST_SOURCE_BYTES = 256 << 10
+_MOST_DETAILS = 2
 
 
 class SWEEnv(ShellEnv):
     """Mend a bug in a source tree.
 
-    The shell starts in the tree. There is no history and there are no tests to find: they come when
-    the work is judged, against the agent's source files only, put over a clean tree.
+    The shell starts in the tree. There is no history and nothing of the hidden tests to find: they
+    come when the work is judged, against the agent's source files only, put over a clean tree.
 
     Action space: one bash command, or ``submit``.
     Observation space: ``Dict(instruction, output, exit_code)``.
@@ -31,44 +35,91 @@ class SWEEnv(ShellEnv):
 
     Judging never reads what a program printed for people. See ``call_grading`` for generated tasks
     and what an agent can still try there, ``pytest_grading`` for release tasks.
+
+    Arguments: see ``ShellEnv``. Version history: v0.
     """
 
     def set_up(self, sandbox: Sandbox, task: Task) -> None:
         """Place the tree and start the shell in it. Raises ``SetupError``."""
-        folder = task.data["folder"]
+        folder, data = task.data["folder"], task.data
+        enter = f"cd {shlex.quote(folder)}"
         try:
-            sandbox.write_file(f"{folder}/{task.data['file']}", task.data["source"].encode())
-        except (SandboxFileError, SandboxLimitError) as error:
+            if data["kind"] == "calls":
+                sandbox.write_file(f"{folder}/{data['file']}", data["source"].encode())
+            else:
+                sandbox.write_file(f"{folder}/.source.tar.gz", read_blob(data["source"]))
+                enter += " && tar -xzf .source.tar.gz && rm .source.tar.gz"
+                enter += f" && export PYTHONPATH={shlex.quote(folder + '/' + data['import_root'])}"
+            entered = sandbox.shell(enter, timeout_s=60.0)
+        except (SandboxFileError, SandboxLimitError, TaskError) as error:
             raise SetupError(f"{task.id}: {error}") from error
-        self._enter(sandbox, task, folder)
-
-    def _enter(self, sandbox: Sandbox, task: Task, folder: str) -> None:
-        entered = sandbox.shell(f"cd {shlex.quote(folder)}")
         if entered.exit_code != 0:
-            raise SetupError(f"{task.id}: no folder {folder}: {entered.output[-200:]}")
+            raise SetupError(f"{task.id}: {folder} is not ready: {entered.output[-200:]}")
 
     def verify(self, sandbox: Sandbox, task: Task) -> Verdict:
         """Judge the agent's source. Raises ``VerifierError`` when no test could start."""
-        checks = [Check(call, expected) for call, expected in task.data["checks"]]
-        names = [checks[i].call for i in task.data["fail_to_pass"]]
-        path = f"{task.data['folder']}/{task.data['file']}"
-        try:
-            source = sandbox.read_file(path, max_bytes=_MOST_SOURCE_BYTES).decode("utf-8")
-        except (SandboxFileError, SandboxLimitError, UnicodeDecodeError) as error:
-            return Verdict(0.0, failed=tuple(names), detail=f"no usable source: {error}")
-        if source == task.data["source"]:
-            return Verdict(0.0, failed=tuple(names), detail="the source is unchanged")
-        answers = run_calls(
-            sandbox, task.data["file"], source, checks, task.limits.verifier_timeout_s
-        )
-        pairs = list(zip(checks, answers, strict=True))
-        passed = tuple(check.call for check, answer in pairs if answer.meets(check))
-        failed = [(check, answer) for check, answer in pairs if not answer.meets(check)]
-        detail = "; ".join(f"{check.call} {answer}"[:120] for check, answer in failed[:2])
-        return Verdict(
-            0.0 if failed else 1.0, passed, tuple(check.call for check, _ in failed), detail
-        )
+        if task.data["kind"] == "calls":
+            return _verify_calls(sandbox, task)
+        return _verify_tests(sandbox, task)
 
     def oracle(self, task: Task) -> Sequence[str]:
         """Return the commands that mend the bug."""
-        return list(task.data["oracle"])
+        if task.data["kind"] == "calls":
+            return list(task.data["oracle"])
+        patch = read_blob(task.data["gold"]).decode("utf-8")
+        return [f"patch -s -p1 <<'END_OF_PATCH'\n{patch}END_OF_PATCH"]
+
+
+def _verify_calls(sandbox: Sandbox, task: Task) -> Verdict:
+    checks = [Check(call, expected) for call, expected in task.data["checks"]]
+    names = tuple(checks[i].call for i in task.data["fail_to_pass"])
+    path = f"{task.data['folder']}/{task.data['file']}"
+    try:
+        source = sandbox.read_file(path, max_bytes=_MOST_SOURCE_BYTES).decode("utf-8")
+    except (SandboxFileError, SandboxLimitError, UnicodeDecodeError) as error:
+        return Verdict(0.0, failed=names, detail=f"no usable source: {error}")
+    if source == task.data["source"]:
+        return Verdict(0.0, failed=names, detail="the source is unchanged")
+    answers = run_calls(sandbox, task.data["file"], source, checks, task.limits.verifier_timeout_s)
+    pairs = list(zip(checks, answers, strict=True))
+    passed = tuple(check.call for check, answer in pairs if answer.meets(check))
+    failed = [(check, answer) for check, answer in pairs if not answer.meets(check)]
+    detail = "; ".join(f"{check.call} {answer}"[:120] for check, answer in failed[:_MOST_DETAILS])
+    return Verdict(0.0 if failed else 1.0, passed, tuple(c.call for c, _ in failed), detail)
+
+
+def _verify_tests(sandbox: Sandbox, task: Task) -> Verdict:
+    """Run the tests that must turn, then, when they did, those that must hold."""
+    data = task.data
+    must_turn = tuple(data["fail_to_pass"])
+    sources, tests = tuple(data["sources"]), tuple(data["tests"])
+    try:
+        given = source_files(unpack(read_blob(data["source"])), sources, tests)
+        support = unpack(read_blob(data["tests_tar"]))
+        must_hold = pass_to_pass(data["facts"])
+    except (TaskError, ValueError) as error:
+        raise VerifierError(f"{task.id}: {error}") from error
+    tree = harvest(sandbox, data["folder"], sources)
+    if tree is None:
+        return Verdict(0.0, failed=must_turn, detail="the source cannot be read")
+    mine = source_files(tree, sources, tests)
+    if mine == given:
+        return Verdict(0.0, failed=must_turn, detail="the source is unchanged")
+    suite = Suite(support, tests, data["import_root"])
+    passed: tuple[str, ...] = ()
+    for names in (must_turn, must_hold):
+        result = run_suite(
+            sandbox, suite, mine, timeout_s=task.limits.verifier_timeout_s, select=names
+        )
+        failed = tuple(name for name in names if not result.passed(name))
+        passed += tuple(name for name in names if result.passed(name))
+        if failed:
+            return Verdict(0.0, passed, failed, _why(failed, result))
+    return Verdict(1.0, passed)
+
+
+def _why(failed: Sequence[str], result: SuiteResult) -> str:
+    if result.problem:
+        return result.problem[-300:]
+    reasons = [f"{name}: {result.messages.get(name, 'did not run')}" for name in failed]
+    return "; ".join(reason[:150] for reason in reasons[:_MOST_DETAILS])

@@ -1,0 +1,204 @@
+"""Judges a package's tree by its tests: a clean tree, the agent's source files, our tests.
+
+What of the agent's tree counts is ``trees.source_files``: its ``conftest.py``, settings, ``*.pth``,
+byte code and tests are left behind, and so is every module outside the package. The interpreter
+runs isolated (``-I``) with a clean environment. The result is pytest's JUnit file under a name
+drawn for the run, read by a parent process that holds none of the agent's code; a test counts when
+it appears exactly once and passed. Beside the real tests run canaries, some of which must fail: a
+source that marks everything as passed is caught by them. Tests altered while they ran are found
+out.
+
+What remains possible: the package runs in the process that judges it. A source written for exactly
+this program, that finds the name of the report, learns which canaries must fail and writes a whole
+report by itself before it ends the process, is believed.
+"""
+
+import base64
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from envs.errors import VerifierError
+from envs.sandbox.protocol import Sandbox
+from envs.swe.trees import MOST_BYTES, Tree, pack, unpack
+
+PYTHON = "/opt/venv/bin/python"
+_NUM_CANARIES = 4
+_MOST_OUTPUT_BYTES = 16 << 20
+_HARVEST = """
+import base64, io, os, sys, tarfile
+tag, root, most, *places = sys.argv[1:]
+out, total = io.BytesIO(), 0
+with tarfile.open(fileobj=out, mode="w:gz") as tar:
+    for place in places:
+        for folder, folders, names in os.walk(os.path.join(root, place)):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            for name in names:
+                path = os.path.join(folder, name)
+                if os.path.isfile(path) and not os.path.islink(path):
+                    total += os.path.getsize(path)
+                    if total > int(most):
+                        sys.exit(0)
+                    tar.add(path, os.path.relpath(path, root))
+        path = os.path.join(root, place)
+        if os.path.isfile(path) and not os.path.islink(path):
+            tar.add(path, place)
+print(tag, base64.b64encode(out.getvalue()).decode())
+"""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """How the tests of one package run.
+
+    Attributes:
+        support: files beside the sources, the tests among them.
+        tests: folders or files of the tests.
+        import_root: folder the package is imported from.
+    """
+
+    support: Mapping[str, bytes]
+    tests: tuple[str, ...]
+    import_root: str
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """What the tests did.
+
+    Attributes:
+        outcomes: per node id ``passed``, ``failure``, ``error`` or ``skipped``.
+        messages: per node id that did not pass, the first line of why.
+        problem: why there are no outcomes, or "".
+    """
+
+    outcomes: Mapping[str, str]
+    messages: Mapping[str, str]
+    problem: str = ""
+
+    def passed(self, name: str) -> bool:
+        """True when the test ran exactly once and passed."""
+        return self.outcomes.get(name) == "passed"
+
+
+def harvest(sandbox: Sandbox, folder: str, sources: Sequence[str]) -> Tree | None:
+    """Return the agent's files under the sources; None when they are too large or cannot be read.
+
+    Raises:
+        SandboxLost: the sandbox is gone.
+    """
+    tag = secrets.token_hex(8)
+    argv = [PYTHON, "-I", "-S", "-B", "-c", _HARVEST, tag, folder, str(MOST_BYTES), *sources]
+    result = sandbox.exec(argv, timeout_s=60.0, cwd="/", max_output_bytes=2 * MOST_BYTES)
+    for line in result.output.splitlines():
+        if line.startswith(f"{tag} "):
+            try:
+                return unpack(base64.b64decode(line.partition(" ")[2]))
+            except ValueError:
+                return None
+    return None
+
+
+def run_suite(
+    sandbox: Sandbox,
+    suite: Suite,
+    sources: Mapping[str, bytes],
+    *,
+    timeout_s: float,
+    select: Sequence[str] | None = None,
+) -> SuiteResult:
+    """Run tests of a suite on sources.
+
+    Args:
+        select: node ids to run; None runs all.
+        timeout_s: of the tests; a suite that runs past it has no outcomes.
+
+    Raises:
+        VerifierError: interpreter or pytest did not start.
+        SandboxLost: the sandbox is gone.
+    """
+    tag = secrets.token_hex(8)
+    canaries = {
+        f"test_{secrets.token_hex(6)}": n == 0 or secrets.randbelow(2) == 0
+        for n in range(_NUM_CANARIES)
+    }
+    canaries[f"test_{secrets.token_hex(6)}"] = False
+    request = _request(tag, suite, sources, list(canaries.items()), select, timeout_s)
+    lines = _answer(sandbox, tag, json.dumps(request).encode(), timeout_s + 30.0)
+    answer: dict[str, Any] = {"outcomes": [], "problem": "the tests ended without a report"}
+    for line in lines:
+        if line.startswith("{"):
+            answer = json.loads(line)
+    seen: dict[str, str] = {}
+    messages: dict[str, str] = {}
+    for name, outcome, message in answer["outcomes"]:
+        seen[name] = "twice" if name in seen else outcome
+        if outcome != "passed":
+            messages[name] = message
+    file = request["canary_file"]
+    for name, good in canaries.items():
+        if answer["outcomes"] and seen.pop(f"{file}::{name}", "") != (
+            "passed" if good else "failure"
+        ):
+            return SuiteResult({}, {}, "the report does not tell what the tests did")
+        messages.pop(f"{file}::{name}", None)
+    return SuiteResult(seen, messages, answer["problem"])
+
+
+@cache
+def _runner_text() -> str:
+    return Path(__file__).with_name("pytest_runner.py").read_text("utf-8")
+
+
+def _request(
+    tag: str,
+    suite: Suite,
+    sources: Mapping[str, bytes],
+    canaries: Sequence[tuple[str, bool]],
+    select: Sequence[str] | None,
+    timeout_s: float,
+) -> dict[str, Any]:
+    canary_file = f"test_{secrets.token_hex(6)}.py"
+    settings = f"{secrets.token_hex(6)}.ini"
+    text = "\n".join(f"def {name}():\n    assert {good}\n" for name, good in canaries)
+    extra = {canary_file: text.encode(), settings: b"[pytest]\n"}
+    paths = list(suite.tests)
+    if select is not None:
+        paths = sorted({name.partition("::")[0] for name in select})
+        select = [*select, *(f"{canary_file}::{name}" for name, _ in canaries)]
+    return {
+        "tag": tag,
+        "tree": base64.b64encode(pack({**suite.support, **sources, **extra})).decode(),
+        "guarded": [*suite.support, *extra],
+        "select": select,
+        "paths": [canary_file, *paths],
+        "settings": settings,
+        "report": f"{secrets.token_hex(12)}.xml",
+        "canary_file": canary_file,
+        "import_root": suite.import_root,
+        "timeout_s": timeout_s,
+    }
+
+
+def _answer(sandbox: Sandbox, tag: str, request: bytes, timeout_s: float) -> list[str]:
+    """Return the runner's lines. What stands in its way is cleared once before it is an error."""
+    error = ""
+    for _ in range(2):
+        result = sandbox.exec(
+            [PYTHON, "-I", "-B", "-c", _runner_text()],
+            timeout_s=timeout_s,
+            cwd="/",
+            stdin=request,
+            max_output_bytes=_MOST_OUTPUT_BYTES,
+        )
+        start = f"{tag} "
+        lines = [x.removeprefix(start) for x in result.output.splitlines() if x.startswith(start)]
+        if "ready" in lines:
+            return lines
+        error = f"exit code {result.exit_code}, {result.output[-300:].strip()!r}"
+        sandbox.kill_processes()
+    raise VerifierError(f"the tests did not start: {error}")
