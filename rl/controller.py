@@ -11,7 +11,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +30,11 @@ from rl.metrics import Metrics
 from rl.samples import Continuation
 from rl.schedule import Schedule
 from rl.store import Store
+from rl.tasksets import TaskSets
 from rl.types import Sample
 from serving.types import Sampling
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class TaskSets:
-    """What a run trains on and what it is measured on; disjoint."""
-
-    train: Sequence[Task]
-    heldout: Sequence[Task]
 
 
 class Controller:

@@ -5,12 +5,19 @@ templates where both exist, so that every run and every phase sees the same ones
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from envs.types import Task
 from rl.config import RunConfig
-from rl.controller import TaskSets
 from rl.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TaskSets:
+    """What a run trains on and what it is measured on; disjoint."""
+
+    train: Sequence[Task]
+    heldout: Sequence[Task]
 
 
 def select(config: RunConfig) -> TaskSets:

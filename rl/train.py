@@ -21,7 +21,7 @@ from rl.errors import ConfigError, RlError, RunError
 
 if TYPE_CHECKING:
     from rl.config import RunConfig
-    from rl.controller import TaskSets
+    from rl.tasksets import TaskSets
 
 log = logging.getLogger("rl.train")
 

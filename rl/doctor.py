@@ -1,0 +1,157 @@
+"""``python -m rl.doctor``: what this machine can run, and which recipe, before anything starts.
+
+One line per finding: ok, or what is missing and the remedy. Exit code 0 when ``env=terminal`` and
+``env=swe`` can run, 3 otherwise.
+"""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+
+from envs.errors import MissingDependency
+
+GIB = 2**30
+NEEDED_DISK = 6 * GIB  # model, optimiser checkpoints, images
+NEEDED_MEMORY = {"full fine-tuning (lora.enabled=false)": 5 * GIB, "LoRA": 3 * GIB}
+PACKAGES = ("torch", "transformers", "ray", "docker", "gymnasium", "peft")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. ``required`` ones must be ok for a run."""
+
+    name: str
+    ok: bool
+    detail: str
+    required: bool = True
+
+
+def examine() -> list[Finding]:
+    """Look at everything a run needs; starts and installs nothing."""
+    return [
+        _python(),
+        *_packages(),
+        _cores(),
+        _memory(),
+        _disk(),
+        _docker(),
+        *_images(),
+        _model(),
+        _gpu(),
+    ]
+
+
+def _python() -> Finding:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding("Python", sys.version_info >= (3, 11), f"{version} (3.11 or newer is needed)")
+
+
+def _packages() -> list[Finding]:
+    findings = []
+    for name in PACKAGES:
+        try:
+            findings.append(Finding(name, True, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            findings.append(Finding(name, False, "missing; run: scripts/setup"))
+    return findings
+
+
+def _cores() -> Finding:
+    cores = len(os.sched_getaffinity(0))
+    return Finding("CPU", True, f"{cores} cores; the default recipes are sized for 2")
+
+
+def available_memory() -> int:
+    """Return bytes of memory that a new process could use."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _memory() -> Finding:
+    free = available_memory()
+    fits = [name for name, needed in NEEDED_MEMORY.items() if free >= needed]
+    detail = (
+        f"{free / GIB:.1f} GiB available; a 135M model fits with: {', '.join(fits) or 'nothing'}"
+    )
+    return Finding("memory", bool(fits), detail)
+
+
+def _disk() -> Finding:
+    free = shutil.disk_usage(Path.cwd()).free
+    detail = f"{free / GIB:.1f} GiB free here, {NEEDED_DISK / GIB:.0f} GiB needed"
+    return Finding("disk", free >= NEEDED_DISK, detail)
+
+
+def _docker() -> Finding:
+    from envs.sandbox.engine import connect
+
+    try:
+        api = connect(timeout_s=10.0)
+    except MissingDependency as error:
+        return Finding("Docker engine", False, str(error))
+    version = str(api.version().get("Version", "unknown"))
+    api.close()
+    return Finding("Docker engine", True, version)
+
+
+def _images() -> list[Finding]:
+    from envs import images
+    from envs.sandbox.engine import has_image
+
+    findings = []
+    for family in images.families():
+        reference = images.reference(family)
+        try:
+            there = has_image(reference)
+        except MissingDependency:
+            there = False
+        remedy = f"not built; a run builds it, or: python -m envs.images build {family}"
+        findings.append(Finding(f"image {family}", there, reference if there else remedy, False))
+    return findings
+
+
+def _model() -> Finding:
+    from serving.models import cache_dir
+
+    there = (cache_dir() / "smollm2-135m" / "config.json").exists()
+    detail = "in the cache" if there else "a run fetches it (about 90 MB)"
+    return Finding("model smollm2-135m", there, detail, False)
+
+
+def _gpu() -> Finding:
+    if util.find_spec("torch") is None:
+        return Finding("GPU", False, "unknown without torch", False)
+    import torch
+
+    if not torch.cuda.is_available():
+        return Finding("GPU", False, "none; the embedded engine and trainer run on the CPU", False)
+    size = torch.cuda.get_device_properties(0).total_memory / GIB
+    return Finding("GPU", True, f"{torch.cuda.get_device_name(0)}, {size:.0f} GiB", False)
+
+
+def main() -> int:
+    """Print the findings and what to run."""
+    findings = examine()
+    for finding in findings:
+        mark = "ok     " if finding.ok else ("MISSING" if finding.required else "absent ")
+        sys.stdout.write(f"{mark}  {finding.name}: {finding.detail}\n")
+    if any(finding.required and not finding.ok for finding in findings):
+        sys.stdout.write(
+            "\nmend what is MISSING, then: python -m rl.train env=terminal recipe=smoke\n"
+        )
+        return 3
+    lora = available_memory() < NEEDED_MEMORY["full fine-tuning (lora.enabled=false)"]
+    extra = " lora.enabled=true optim.lr=1e-4" if lora else ""
+    sys.stdout.write(f"\nthis machine can run: python -m rl.train env=terminal{extra}\n")
+    sys.stdout.write(f"                      python -m rl.train env=swe{extra}\n")
+    sys.stdout.write("first a look in minutes: python -m rl.train env=terminal recipe=smoke\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
