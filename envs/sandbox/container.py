@@ -43,6 +43,8 @@ def create_arguments(
     Files live in memory, so the memory limit is ``memory_bytes + disk_bytes``: files and processes
     together never exceed it.
     """
+    from docker.types import LogConfig, Ulimit
+
     places = writable_places(spec)
     memory = spec.memory_bytes + spec.disk_bytes
     config = {"workdir": spec.workdir, "places": list(places), "env": dict(spec.env)}
@@ -57,10 +59,10 @@ def create_arguments(
         memswap_limit=memory,
         pids_limit=spec.pids + 1,  # the server itself is one
         nano_cpus=int(spec.cpus * 1e9),
-        log_config={"Type": "none"},
+        log_config=LogConfig(type="none"),
         ulimits=[
-            {"Name": "core", "Soft": 0, "Hard": 0},
-            {"Name": "nofile", "Soft": 1024, "Hard": 4096},
+            Ulimit(name="core", soft=0, hard=0),
+            Ulimit(name="nofile", soft=1024, hard=4096),
         ],
         ipc_mode="private",
         auto_remove=True,

@@ -192,7 +192,7 @@ class DockerSandbox:
 
         try:
             arguments = create_arguments(self._api, self.spec, image, self._id, run_id, worker)
-            self._api.create_container_from_config(arguments, self._id)
+            self._api.create_container_from_config(arguments, self._id)  # type: ignore[no-untyped-call]
             stream = self._api.attach_socket(
                 self._id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
             )

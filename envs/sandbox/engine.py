@@ -27,17 +27,18 @@ def connect(timeout_s: float = 60.0) -> "APIClient":
     """
     global _version
     import docker
+    import requests
     from docker.utils import kwargs_from_env
 
     where = kwargs_from_env()
     try:
         with _lock:
             if _version is None:
-                probe = docker.APIClient(**where, version="auto", timeout=CONNECT_TIMEOUT_S)
+                probe = docker.APIClient(**where, version="auto", timeout=int(CONNECT_TIMEOUT_S))
                 _version = str(probe.api_version)
                 probe.close()
-        return docker.APIClient(**where, version=_version, timeout=timeout_s)
-    except Exception as error:
+        return docker.APIClient(**where, version=_version, timeout=int(timeout_s))
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
         target = where.get("base_url", "unix:///var/run/docker.sock")
         raise MissingDependency(
             f"no Docker engine answers at {target} ({error})", REMEDY
@@ -57,7 +58,7 @@ def has_image(reference: str) -> bool:
         return True
     api = connect()
     try:
-        api.inspect_image(reference)
+        api.inspect_image(reference)  # type: ignore[no-untyped-call]
     except docker.errors.ImageNotFound:
         return False
     except (docker.errors.DockerException, requests.RequestException) as error:

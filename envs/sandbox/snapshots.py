@@ -18,7 +18,7 @@ TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
 def save(tag: str, image: str, archive: bytes) -> str:
-    """Keep an archive; returns its reference. An existing tag is replaced. Raises ``SandboxError``."""
+    """Keep an archive, replacing that tag; returns its reference. Raises ``SandboxError``."""
     if not TAG.fullmatch(tag):
         raise SandboxError(
             f"snapshot tag {tag!r}: use letters, digits, '_', '.', '-' (128 at most)"

@@ -1,4 +1,3 @@
-# ruff: noqa: PTH, UP035, SIM105 - plain os calls: they run as the image's Python, on descriptors
 """File work of the in-container server: every function runs in a child with the agent's rights.
 
 So a link, a device or a path of the agent's making can reach nothing that the agent could not.
@@ -119,16 +118,16 @@ def _wipe(folder: str) -> None:
 def _remove_ipc() -> None:
     """Remove System V shared memory, semaphores and queues, which outlive their processes."""
     libc = ctypes.CDLL(None)
-    removals = {
-        "shm": lambda ident: libc.shmctl(ident, 0, None),
-        "sem": lambda ident: libc.semctl(ident, 0, 0),
-        "msg": lambda ident: libc.msgctl(ident, 0, None),
-    }
-    for kind, remove in removals.items():
+    rm_id = 0
+    for kind, control in (("shm", libc.shmctl), ("sem", libc.semctl), ("msg", libc.msgctl)):
         try:
             with open(f"/proc/sysvipc/{kind}") as table:
                 rows = table.read().splitlines()[1:]
         except OSError:
             continue
         for row in rows:
-            remove(int(row.split()[1]))
+            ident = int(row.split()[1])
+            if kind == "sem":
+                control(ident, 0, rm_id)
+            else:
+                control(ident, rm_id, None)

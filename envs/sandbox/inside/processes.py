@@ -1,4 +1,3 @@
-# ruff: noqa: PTH, UP035, SIM105 - plain os calls: they run as the image's Python, on descriptors
 """Processes of the in-container server: who runs, since when, with whose rights."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# ruff: noqa: PTH, UP035, SIM105 - plain os calls: they run as the image's Python, on descriptors
 """The server inside a sandbox: a container's main process, driven over its standard input.
 
 Stand-alone, standard library only, for the image's own ``/usr/bin/python3`` (3.9 or newer); the
@@ -278,6 +277,19 @@ class Server:
                 send_signal(pid, number)
         send_signal(leader, signal.SIGINT if is_shell else number)
 
+    def kill_since(self, moment: Moment) -> None:
+        """Kill what started since ``moment``, the shell excepted, and see it gone."""
+        for _ in range(100):
+            keep = self.shell.pid if self.shell is not None else 1
+            left = [pid for pid in moment.processes_since() if pid != keep]
+            if not left:
+                return
+            for pid in left:
+                send_signal(pid, signal.SIGKILL)
+            self.reap()
+            time.sleep(0.002)
+        self.kill_all()
+
     # ------------------------------------------------------------- requests
 
     def do_exec(self, request: Header, body: bytes) -> tuple[Header, bytes]:
@@ -318,6 +330,8 @@ class Server:
                 if not data:
                     os.close(stdout)
                     stdout = -1
+        if strikes:
+            self.kill_since(moment)
         drain(stdout, output)
         for fd in (stdin, stdout):
             if fd >= 0:
@@ -337,7 +351,7 @@ class Server:
         moment, deadline, strikes = Moment(), begun + request["timeout"], 0
         if b"\0" in body:
             note = "NUL bytes in the command were dropped"
-        shell.post(body.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
+        shell.post(body.replace(b"\0", b""))
         report = None
         while report is None and shell.pid not in self.exits:
             if time.monotonic() >= deadline:
@@ -350,10 +364,8 @@ class Server:
         else:
             code = self.drop_shell() or 0
             note = f"the shell ended and was started anew in {self.cwd}"
-        if strikes and report is not None:
-            for pid in moment.processes_since():
-                if pid != shell.pid:
-                    send_signal(pid, signal.SIGKILL)
+        if strikes:
+            self.kill_since(moment)
         return self.result(output, 124 if strikes else code, strikes > 0, begun, note, ooms)
 
     def shell_turn(self, shell: Shell, output: Output, timeout_s: float) -> tuple[int, str] | None:

@@ -1,4 +1,3 @@
-# ruff: noqa: PTH, UP035, SIM105 - plain os calls: they run as the image's Python, on descriptors
 """Pipes of the in-container server: bounded output, and reads and writes that never wait."""
 
 from __future__ import annotations
