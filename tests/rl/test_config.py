@@ -1,0 +1,88 @@
+"""A user's mistake gives the value, the legal set and what to do, in one line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rl.config import legal_keys, resolve
+from rl.configdoc import render
+from rl.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ("optim.lrr=1", "did you mean 'optim.lr'"),
+        ("rollout.group_sise=4", "did you mean 'rollout.group_size'"),
+        ("env=terminl", "did you mean 'terminal'"),
+        ("algorithm=grop", "'grpo'"),
+        ("recipe=smoek", "did you mean 'smoke'"),
+        ("recipe=missing.yaml", "no such file"),
+        ("optim.lr=fast", "number"),
+        ("rollout.top_p=0.9", "cannot be trained on"),
+        ("rollout.min_group=99", "group_size"),
+        ("nonsense", "not key=value"),
+        ("resume=/nowhere", "no run there"),
+    ],
+)
+def test_mistakes_are_named(argument: str, says: str) -> None:
+    """Silently ignored options are the worst kind of configuration."""
+    with pytest.raises(ConfigError) as caught:
+        resolve([argument])
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_layers_override_in_order(tmp_path: Path) -> None:
+    """Defaults, then the environment's recipe, then recipe=, then the command line."""
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("optim: {lr: 0.5, steps: 7}\nalgorithm: rloo\n")
+    config = resolve(["env=swe", f"recipe={recipe}", "optim.steps=9"])
+    assert (config.optim.lr, config.optim.steps) == (0.5, 9)
+    assert config.algorithm.name == "rloo"
+    assert config.algorithm.kl_coef == resolve(["env=swe"]).algorithm.kl_coef
+
+
+def test_unknown_key_in_a_recipe_is_refused(tmp_path: Path) -> None:
+    """A misspelt key in a file is as wrong as on the command line."""
+    recipe = tmp_path / "bad.yaml"
+    recipe.write_text("optim: {learning_rate: 1}\n")
+    with pytest.raises(ConfigError, match=r"unknown key 'optim\.learning_rate'"):
+        resolve([f"recipe={recipe}"])
+
+
+def test_every_recipe_is_valid() -> None:
+    """What we ship must load."""
+    for name in ("terminal", "swe", "smoke"):
+        resolve([f"recipe={name}"])
+
+
+def test_document_lists_every_key() -> None:
+    """The configuration document is generated, and complete."""
+    text = render()
+    assert all(f"`{key}`" in text for key in legal_keys())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [(["optim.lrr=1"], 2, "optim.lr"), (["--help"], 0, "usage"), ([], 2, "usage")],
+)
+def test_command_line_exit_codes(arguments: list[str], code: int, says: str) -> None:
+    """Scripts rely on 2 for wrong use; an import of torch here would cost seconds."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rl.train", *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == code
+    assert says in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_and_import_stay_light() -> None:
+    """``import rl`` and ``--help`` must not pull torch, ray or docker in."""
+    probe = (
+        "import sys; import rl, rl.train, envs, agents, serving, benchmarks; rl.train.main(['-h']);"
+        "sys.exit(any(m in sys.modules for m in ('torch', 'ray', 'docker', 'transformers')))"
+    )
+    assert subprocess.run([sys.executable, "-c", probe], capture_output=True).returncode == 0
