@@ -46,7 +46,7 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
         render_mode: ``ansi`` returns the transcript.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (gymnasium's own shape)
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
 
     def __init__(
         self,

@@ -68,7 +68,7 @@ def _list(source: str, options: dict[str, str]) -> None:
     families: dict[tuple[str, str, str], set[str]] = {}
     for task in tasks:
         kind = next((t.removeprefix("heldout:") for t in task.tags if t.startswith("heldout:")), "")
-        key = (task.split, kind, level(task))
+        key = (str(task.split), kind, level(task))
         counts[key] += 1
         families.setdefault(key, set()).add(task.family)
     order = {name: i for i, name in enumerate(("trivial", "easy", "medium", "hard"))}

@@ -175,7 +175,7 @@ def tree(check: Check, path: str) -> None:
 def _match_names(found: Any, wanted: Any) -> None:
     missing, extra = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
     if missing or extra:
-        raise Mismatch(f"missing {missing:.60}, unexpected {extra:.60}")
+        raise Mismatch(f"missing {missing[:4]}, unexpected {extra[:4]}")
 
 
 def _inflate(data: bytes) -> bytes:
@@ -245,11 +245,12 @@ def archive(check: Check, path: str) -> None:
     data, kind = _read(path), check["format"]
     if kind == "tar.gz" and not data.startswith(b"\x1f\x8b"):
         raise Mismatch("not compressed by gzip")
-    found = _members(data, kind)
+    found, wanted = _members(data, kind), check["files"]
     if check.get("strip"):
-        found = {os.path.basename(name): text for name, text in found.items()}
-    _match_names(found, check["files"])
-    for name, text in check["files"].items():
+        found = {os.path.basename(name): body for name, body in found.items()}
+        wanted = {os.path.basename(name): text for name, text in wanted.items()}
+    _match_names(found, wanted)
+    for name, text in wanted.items():
         if found[name] != text.encode():
             raise Mismatch(f"content of {name} differs")
 

@@ -9,7 +9,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from envs.terminal.draw import Draw, Group, Level, Template
+from envs.errors import TaskError
+from envs.terminal.draw import Draft, Draw, Group, Level, Template
 from envs.terminal.templates import (
     archives,
     edits,
@@ -38,6 +39,7 @@ GROUPS: tuple[Group, ...] = tuple(
     )
 )
 FIRST_NUMBER = {"train": 0, "heldout": 5000}
+MOST_TRIES = 50
 STEPS = {"trivial": 4, "easy": 4, "medium": 8, "hard": 12}
 
 
@@ -94,28 +96,42 @@ def _generate(seed: int) -> Iterator[Task]:
 
 def draw_tasks(template: Template, split: Split, count: int, seed: int) -> Iterator[Task]:
     """Draw ``count`` tasks of one template with different instructions."""
+    for place, draft in enumerate(draw_drafts(template, split, count, seed)):
+        yield task_of(template, draft, split, FIRST_NUMBER[split] + place)
+
+
+def draw_drafts(template: Template, split: Split, count: int, seed: int) -> Iterator[Draft]:
+    """Draw ``count`` problems of one template with different instructions."""
     rng = random.Random(f"{template.name}/{split}/{seed}")
     seen: set[str] = set()
-    while len(seen) < count:
+    for _ in range(count * MOST_TRIES):
+        if len(seen) == count:
+            return
         draft = template.make(Draw(rng, split))
-        if draft.instruction in seen:
-            continue
-        tags = [f"level:{template.level}", f"skill:{template.skill}", "source:generated"]
-        if split == "heldout":
-            tags.append("heldout:template" if template.heldout else "heldout:parameters")
-        yield Task(
-            id=f"terminal/{template.name}/{FIRST_NUMBER[split] + len(seen):04d}",
-            env="terminal",
-            family=template.name,
-            split=split,
-            instruction=draft.instruction,
-            limits=TaskLimits(max_steps=STEPS[template.level]),
-            data={
-                "files": dict(draft.files),
-                "setup": draft.setup,
-                "checks": draft.checks,
-                "oracle": list(draft.oracle),
-            },
-            tags=tuple(tags),
-        )
-        seen.add(draft.instruction)
+        if draft.instruction not in seen:
+            seen.add(draft.instruction)
+            yield draft
+    if len(seen) < count:
+        raise TaskError(f"template {template.name} has fewer than {count} different tasks")
+
+
+def task_of(template: Template, draft: Draft, split: Split, number: int) -> Task:
+    """Give a draft its id, split, limits and tags."""
+    tags = [f"level:{template.level}", f"skill:{template.skill}", "source:generated"]
+    if split == "heldout":
+        tags.append("heldout:template" if template.heldout else "heldout:parameters")
+    return Task(
+        id=f"terminal/{template.name}/{number:04d}",
+        env="terminal",
+        family=template.name,
+        split=split,
+        instruction=draft.instruction,
+        limits=TaskLimits(max_steps=STEPS[template.level]),
+        data={
+            "files": dict(draft.files),
+            "setup": draft.setup,
+            "checks": draft.checks,
+            "oracle": list(draft.oracle),
+        },
+        tags=tuple(tags),
+    )

@@ -32,7 +32,7 @@ def move_by_extension(d: Draw) -> Draft:
 
 @GROUP.template("medium")
 def list_by_extension(d: Draw) -> Draft:
-    folder, out, (ext, other) = d.noun(), d.file("list"), d.rng.sample(["log", "csv", "txt"], 2)
+    folder, out, (ext, other) = d.noun(), d.file(), d.rng.sample(["log", "csv", "txt"], 2)
     inner = d.noun()
     chosen = [f"{folder}/{d.file(ext)}", f"{folder}/{inner}/{d.file(ext)}"]
     chosen += [f"{folder}/{d.file(ext)}" for _ in range(d.number(1, 2))]

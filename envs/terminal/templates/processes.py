@@ -46,7 +46,7 @@ def save_exit_status(d: Draw) -> Draft:
         (f"./{script}; echo $? > {out}",),
         [checks.number(out, code), *checks.unchanged(files)],
         files,
-        alternatives=((f"./{script} > /dev/null", f"echo $? > {out}"),),
+        alternatives=((f"sh {script} > /dev/null; code=$?; printf $code > {out}",),),
     )
 
 
