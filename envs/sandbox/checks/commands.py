@@ -14,8 +14,12 @@ def shell_state_stays(sandbox: Sandbox) -> None:
 def exit_codes(sandbox: Sandbox) -> None:
     """Exit codes arrive as they are; 128 + n for a signal, 127 for a missing program."""
     for command, code in (
-        ("true", 0), ("false", 1), ("(exit 42)", 42), ("nonesuch", 127), ("sh -c 'kill -9 $$'", 137),
-    ):  # fmt: skip
+        ("true", 0),
+        ("false", 1),
+        ("(exit 42)", 42),
+        ("nonesuch", 127),
+        ("sh -c 'kill -9 $$'", 137),
+    ):
         result = sandbox.shell(command)
         expect(result.exit_code == code, f"{command}: not {code}", result)
         result = sandbox.exec(["bash", "-c", command])
@@ -144,7 +148,7 @@ def unfinished_syntax(sandbox: Sandbox) -> None:
 
 
 def odd_bytes(sandbox: Sandbox) -> None:
-    """Invalid UTF-8, NUL, ANSI escapes and a missing newline arrive as they are, escaped at need."""
+    """Invalid UTF-8, NUL, ANSI escapes, a missing newline: as they are, escaped at need."""
     result = sandbox.shell(r"printf 'a\xff\xfeb\0c \033[2J\033[1;31m\r end'")
     expect(result.output == "a\\xff\\xfeb\0c \x1b[2J\x1b[1;31m\r end", "changed", result)
     result = sandbox.shell("echo 'é漢😀'; printf 'no newline'")

@@ -21,25 +21,22 @@ import signal
 import struct
 import sys
 import time
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable
 
 from . import files
-from .processes import Moment, all_processes, become_agent, oom_kills, send_signal
+from .processes import Moment, oom_kills, send_signal
 from .shell import BASH, Shell
-from .streams import CHUNK, Output, drain, feed
+from .streams import CHUNK, Output, Pipes, close, drain
+from .supervisor import STRIKE_S, OwnerGone, Supervisor
 
 HOME = "/home/agent"
-STRIKE_S = 0.1  # between INT, TERM and KILL
-LAST_STRIKE = 10  # strikes until everything is killed, the shell too
 
 Header = dict[str, Any]
 
 
-class OwnerGone(Exception):
-    """Standard input has closed."""
-
-
 class Server:
+    """Requests in, replies out, and the persistent shell between them."""
+
     def __init__(self, config: Header) -> None:
         self.workdir: str = config["workdir"]
         self.places: list[str] = config["places"]
@@ -59,14 +56,7 @@ class Server:
         self.null = null
         self.shell: Shell | None = None
         self.cwd = self.workdir
-        self.exits: dict[int, int] = {}
-        self.watched: set[int] = set()
-        self.wake_r, wake_w = os.pipe()
-        os.set_blocking(self.wake_r, False)
-        os.set_blocking(wake_w, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        self.children = Supervisor(self.owner_in)
 
     # ------------------------------------------------------------- frames and waiting
 
@@ -98,7 +88,7 @@ class Server:
     def receive(self, length: int) -> bytes:
         data = bytearray()
         while len(data) < length:
-            self.wait({self.owner_in: select.POLLIN, **self.idle_fds()}, 60.0)
+            self.children.wait({self.owner_in: select.POLLIN, **self.idle_fds()}, 60.0)
             if select.select([self.owner_in], [], [], 0)[0]:
                 chunk = os.read(self.owner_in, min(length - len(data), 1 << 20))
                 if not chunk:
@@ -123,137 +113,7 @@ class Server:
             pass
         return {shell.stdout: select.POLLIN}
 
-    def wait(self, fds: dict[int, int], timeout_s: float) -> dict[int, int]:
-        """Poll ``fds``, reap children, notice a lost owner. Returns the events by descriptor."""
-        poll = select.poll()
-        for fd, events in {self.owner_in: 0, self.wake_r: select.POLLIN, **fds}.items():
-            poll.register(fd, events)
-        ready = dict(poll.poll(max(0.0, timeout_s) * 1000))
-        if ready.pop(self.wake_r, 0):
-            os.read(self.wake_r, CHUNK)
-        self.reap()
-        if ready.get(self.owner_in, 0) & (select.POLLHUP | select.POLLERR):
-            raise OwnerGone
-        return ready
-
-    def reap(self) -> bool:
-        """Collect dead children (orphans of the agent's too). False when none is left alive."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return False
-            if pid == 0:
-                return True
-            if pid in self.watched:
-                code = os.waitstatus_to_exitcode(status)
-                self.exits[pid] = code if code >= 0 else 128 - code
-
-    # ------------------------------------------------------------- processes
-
-    def spawn(
-        self,
-        argv: list[str],
-        cwd: str,
-        env: dict[str, str],
-        stdin: int,
-        stdout: int,
-        extra: dict[int, int] | None = None,
-    ) -> int:
-        """Start a program as the agent in a session of its own. Raises ``OSError`` when no
-        process can be started; a bad program or directory is exit code 127 or 126."""
-        pid = os.fork()
-        if pid:
-            self.watched.add(pid)
-            return pid
-        code = 126
-        try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.setsid()
-            become_agent()
-            for target, source in {0: stdin, 1: stdout, 2: stdout, **(extra or {})}.items():
-                os.dup2(source, target)
-            os.chdir(cwd)
-            code = 127
-            os.execvpe(argv[0], argv, {**env, "PWD": cwd})
-        except BaseException as error:
-            name = argv[0] if code == 127 else cwd
-            os.write(2, f"{name}: {getattr(error, 'strerror', None) or error}\n".encode())
-        finally:
-            os._exit(code)
-
-    def as_agent(self, work: Callable[[], bytes], timeout_s: float = 60.0) -> bytes:
-        """Run ``work`` in a child with the agent's rights; return its bytes.
-
-        Raises:
-            OSError: what the child met, or no answer in time.
-        """
-        read_fd, write_fd = os.pipe()
-        try:
-            pid = os.fork()
-        except OSError:
-            os.close(read_fd)
-            os.close(write_fd)
-            raise
-        if pid == 0:
-            self._answer(work, write_fd)
-        os.close(write_fd)
-        self.watched.add(pid)
-        answer = bytearray()
-        deadline = time.monotonic() + timeout_s
-        try:
-            while time.monotonic() < deadline:
-                if self.wait({read_fd: select.POLLIN}, deadline - time.monotonic()).get(read_fd):
-                    chunk = os.read(read_fd, 1 << 20)
-                    if not chunk:
-                        break
-                    answer += chunk
-        finally:
-            os.close(read_fd)
-            send_signal(pid, signal.SIGKILL)
-            self.forget(pid)
-        if answer[:1] == b"+":
-            return bytes(memoryview(answer)[1:])
-        raise OSError(0, bytes(answer[1:]).decode() or "no answer from the helper process")
-
-    def _answer(self, work: Callable[[], bytes], fd: int) -> NoReturn:
-        try:
-            signal.set_wakeup_fd(-1)
-            become_agent()
-            answer = b"+" + work()
-        except BaseException as error:
-            answer = b"-" + str(getattr(error, "strerror", None) or error or repr(error)).encode()
-        try:
-            view = memoryview(answer)
-            while view:
-                view = view[os.write(fd, view) :]
-        finally:
-            os._exit(0)
-
-    def forget(self, pid: int) -> int | None:
-        """Stop watching a process; returns its exit code if it has ended."""
-        self.reap()
-        self.watched.discard(pid)
-        return self.exits.pop(pid, None)
-
-    def kill_all(self, timeout_s: float = 10.0) -> None:
-        """Kill every process of the container and see them gone. Needs no fork, so it also ends a
-        fork bomb: as pid 1 of its namespace ``kill(-1)`` reaches exactly the container."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            try:
-                os.kill(-1, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            if not self.reap() and not all_processes():
-                break
-            if time.monotonic() > deadline:
-                raise OSError(0, f"processes survive SIGKILL: {all_processes()[:5]}")
-            time.sleep(0.002)
-        self.drop_shell()
+    # ------------------------------------------------------------- the shell
 
     def drop_shell(self) -> int | None:
         """Forget the shell, which is dead; returns its exit code."""
@@ -261,34 +121,17 @@ class Server:
             return None
         shell, self.shell = self.shell, None
         shell.close()
-        return self.forget(shell.pid)
+        return self.children.forget(shell.pid)
 
-    def strike(self, count: int, moment: Moment, leader: int, is_shell: bool) -> None:
-        """Hit what started since ``moment``, harder each time. A shell is only interrupted, at
-        the same time as its children, because that makes bash give up the whole command list."""
-        if count >= LAST_STRIKE:
-            send_signal(-1, signal.SIGKILL)
-            return
-        number = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)[min(count, 2)]
-        if count > 2 and count % 2:
-            number = signal.SIGINT
-        for pid in moment.processes_since():
-            if pid != leader:
-                send_signal(pid, number)
-        send_signal(leader, signal.SIGINT if is_shell else number)
+    def kill_all(self) -> None:
+        """Kill everything, the shell too. Raises ``OSError`` when something survives."""
+        self.children.kill_all()
+        self.drop_shell()
 
-    def kill_since(self, moment: Moment) -> None:
-        """Kill what started since ``moment``, the shell excepted, and see it gone."""
-        for _ in range(100):
-            keep = self.shell.pid if self.shell is not None else 1
-            left = [pid for pid in moment.processes_since() if pid != keep]
-            if not left:
-                return
-            for pid in left:
-                send_signal(pid, signal.SIGKILL)
-            self.reap()
-            time.sleep(0.002)
-        self.kill_all()
+    def finish_off(self, moment: Moment) -> None:
+        """After a time-out: nothing the command started is left, only the shell."""
+        if not self.children.kill_since(moment, self.shell.pid if self.shell is not None else 1):
+            self.kill_all()
 
     # ------------------------------------------------------------- requests
 
@@ -296,47 +139,28 @@ class Server:
         moment, output, begun = Moment(), Output(request["max_output"]), time.monotonic()
         ooms = oom_kills()
         stdout, out_w = os.pipe()
-        in_r, stdin = os.pipe() if body else (self.null, -1)
+        in_r, stdin = os.pipe() if body else (os.dup(self.null), -1)
         try:
             env = {**self.env, **request["env"]}
-            pid = self.spawn(request["argv"], request["cwd"] or self.workdir, env, in_r, out_w)
+            cwd = request["cwd"] or self.workdir
+            pid = self.children.spawn(request["argv"], cwd, env, in_r, out_w)
         except OSError as error:
+            close(stdin, stdout)
             note = f"no process could be started: {error.strerror}"
             return self.result(output, 126, False, begun, note)
         finally:
-            os.close(out_w)
-            if body:
-                os.close(in_r)
-        if body:
-            os.set_blocking(stdin, False)
-        deadline, strikes, left = begun + request["timeout"], 0, memoryview(body)
-        while pid not in self.exits:
+            close(out_w, in_r)
+        pipes = Pipes(stdin, stdout, body, output)
+        deadline, strikes = begun + request["timeout"], 0
+        while pid not in self.children.exits:
             if time.monotonic() >= deadline:
-                self.strike(strikes, moment, pid, is_shell=False)
+                self.children.strike(strikes, moment, pid, is_shell=False)
                 strikes, deadline = strikes + 1, time.monotonic() + STRIKE_S
-            fds = {stdout: select.POLLIN} if stdout >= 0 else {}
-            ready = self.wait(
-                {**fds, **({stdin: select.POLLOUT} if stdin >= 0 else {})},
-                deadline - time.monotonic(),
-            )
-            if stdin in ready:
-                left = feed(stdin, left)
-                if not left:
-                    os.close(stdin)
-                    stdin = -1
-            if stdout in ready:
-                data = os.read(stdout, CHUNK)
-                output.add(data)
-                if not data:
-                    os.close(stdout)
-                    stdout = -1
+            pipes.move(self.children.wait(pipes.wanted(), deadline - time.monotonic()))
         if strikes:
-            self.kill_since(moment)
-        drain(stdout, output)
-        for fd in (stdin, stdout):
-            if fd >= 0:
-                os.close(fd)
-        code = self.forget(pid)
+            self.finish_off(moment)
+        pipes.close()
+        code = self.children.forget(pid)
         return self.result(output, 124 if strikes else code or 0, strikes > 0, begun, "", ooms)
 
     def do_shell(self, request: Header, body: bytes) -> tuple[Header, bytes]:
@@ -353,9 +177,9 @@ class Server:
             note = "NUL bytes in the command were dropped"
         shell.post(body.replace(b"\0", b""))
         report = None
-        while report is None and shell.pid not in self.exits:
+        while report is None and shell.pid not in self.children.exits:
             if time.monotonic() >= deadline:
-                self.strike(strikes, moment, shell.pid, is_shell=True)
+                self.children.strike(strikes, moment, shell.pid, is_shell=True)
                 strikes, deadline = strikes + 1, time.monotonic() + STRIKE_S
             report = self.shell_turn(shell, output, deadline - time.monotonic())
         drain(shell.stdout, output)
@@ -365,7 +189,7 @@ class Server:
             code = self.drop_shell() or 0
             note = f"the shell ended and was started anew in {self.cwd}"
         if strikes:
-            self.kill_since(moment)
+            self.finish_off(moment)
         return self.result(output, 124 if strikes else code, strikes > 0, begun, note, ooms)
 
     def shell_turn(self, shell: Shell, output: Output, timeout_s: float) -> tuple[int, str] | None:
@@ -373,7 +197,7 @@ class Server:
         fds = {shell.stdout: select.POLLIN, shell.status: select.POLLIN}
         if shell.pending:
             fds[shell.stdin] = select.POLLOUT
-        ready = self.wait(fds, timeout_s)
+        ready = self.children.wait(fds, timeout_s)
         if shell.stdin in ready:
             shell.push()
         if ready.get(shell.stdout, 0) & select.POLLIN:
@@ -386,7 +210,7 @@ class Server:
 
     def ready_shell(self) -> Shell:
         """Return the running shell, emptied of stray output, or a fresh one."""
-        if self.shell is not None and self.shell.pid in self.exits:
+        if self.shell is not None and self.shell.pid in self.children.exits:
             self.drop_shell()
         if self.shell is not None:
             drain(self.shell.stdout, Output(0))
@@ -394,11 +218,13 @@ class Server:
         if not os.access(self.cwd, os.F_OK):
             self.cwd = self.workdir
         self.shell = shell = Shell(
-            lambda stdin, stdout, extra: self.spawn(BASH, self.cwd, self.env, stdin, stdout, extra)
+            lambda stdin, stdout, extra: self.children.spawn(
+                BASH, self.cwd, self.env, stdin, stdout, extra
+            )
         )
         deadline = time.monotonic() + 10.0
         while self.shell_turn(shell, Output(0), deadline - time.monotonic()) is None:
-            if shell.pid in self.exits or time.monotonic() > deadline:
+            if shell.pid in self.children.exits or time.monotonic() > deadline:
                 raise OSError(0, "bash did not become ready")
         return shell
 
@@ -419,14 +245,14 @@ class Server:
 
     def do_read(self, request: Header, body: bytes) -> tuple[Header, bytes]:
         path = os.path.join(self.workdir, request["path"])
-        return {}, self.as_agent(lambda: files.read(path, request["max"]))
+        return {}, self.children.as_agent(lambda: files.read(path, request["max"]))
 
     def do_write(self, request: Header, body: bytes) -> tuple[Header, bytes]:
         path, mode = os.path.join(self.workdir, request["path"]), request["mode"]
-        return {}, self.as_agent(lambda: files.write(path, body, mode))
+        return {}, self.children.as_agent(lambda: files.write(path, body, mode))
 
     def do_dump(self, request: Header, body: bytes) -> tuple[Header, bytes]:
-        return {}, self.as_agent(lambda: files.dump(self.places))
+        return {}, self.children.as_agent(lambda: files.dump(self.places))
 
     def do_kill(self, request: Header, body: bytes) -> tuple[Header, bytes]:
         self.kill_all()
@@ -435,7 +261,7 @@ class Server:
     def do_reset(self, request: Header, body: bytes) -> tuple[Header, bytes]:
         self.kill_all()
         self.cwd = self.workdir
-        return {}, self.as_agent(lambda: files.restore(self.places, body))
+        return {}, self.children.as_agent(lambda: files.restore(self.places, body))
 
 
 def main() -> None:

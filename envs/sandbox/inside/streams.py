@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import struct
 import termios
 
@@ -39,16 +40,6 @@ def available(fd: int) -> int:
     return int(struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0])
 
 
-def feed(fd: int, data: memoryview) -> memoryview:
-    """Write what the pipe takes; returns what is left, nothing when the reader has gone."""
-    try:
-        return data[os.write(fd, data[:CHUNK]) :]
-    except BlockingIOError:
-        return data
-    except OSError:
-        return data[:0]
-
-
 def drain(fd: int, output: Output) -> None:
     """Take what lies in the pipe now and no more: a background writer may never stop."""
     left = available(fd) if fd >= 0 else 0
@@ -58,3 +49,49 @@ def drain(fd: int, output: Output) -> None:
             return
         output.add(data)
         left -= len(data)
+
+
+def close(*fds: int) -> None:
+    """Close descriptors; -1 stands for none."""
+    for fd in fds:
+        if fd >= 0:
+            os.close(fd)
+
+
+class Pipes:
+    """A program's standard input and output, moved without ever waiting for either."""
+
+    def __init__(self, stdin: int, stdout: int, data: bytes, output: Output) -> None:
+        self.stdin, self.stdout, self.output = stdin, stdout, output
+        self.left = memoryview(data)
+        if stdin >= 0:
+            os.set_blocking(stdin, False)
+
+    def wanted(self) -> dict[int, int]:
+        """Return what to poll for."""
+        wanted = {self.stdout: select.POLLIN, self.stdin: select.POLLOUT}
+        return {fd: events for fd, events in wanted.items() if fd >= 0}
+
+    def move(self, ready: dict[int, int]) -> None:
+        """Move what the poll found ready; closes an end that is done."""
+        if self.stdin in ready:
+            try:
+                self.left = self.left[os.write(self.stdin, self.left[:CHUNK]) :]
+            except BlockingIOError:
+                pass
+            except OSError:  # nobody reads any more
+                self.left = self.left[:0]
+            if not self.left:
+                os.close(self.stdin)
+                self.stdin = -1
+        if self.stdout in ready:
+            data = os.read(self.stdout, CHUNK)
+            self.output.add(data)
+            if not data:
+                os.close(self.stdout)
+                self.stdout = -1
+
+    def close(self) -> None:
+        """Take what is still in the output pipe and close both ends."""
+        drain(self.stdout, self.output)
+        close(self.stdin, self.stdout)

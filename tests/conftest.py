@@ -1,0 +1,36 @@
+"""Fixtures shared by all tests. Without an engine a docker test fails with the remedy: a skip
+would let a broken sandbox pass unseen."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def terminal_image() -> str:
+    """The terminal family's image, built when it is missing; fails with the remedy if it cannot."""
+    from envs.errors import MissingDependency
+    from envs.images import ensure
+
+    try:
+        return ensure("terminal")
+    except MissingDependency as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch) -> Iterator[None]:
+    """Leases and snapshots in a folder of the test's own."""
+    monkeypatch.setenv("CLAWGYM_STATE", str(tmp_path / "state"))
+    yield
+
+
+@pytest.fixture
+def run_id() -> Iterator[str]:
+    """A run of the test's own; whatever it left is removed afterwards."""
+    from envs.sandbox.reaper import reap
+
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    yield name
+    reap(name, force=True)
