@@ -123,5 +123,6 @@ def summary(findings: Sequence[Finding]) -> Iterator[str]:
     for finding in findings:
         if finding.reason:
             yield f"{finding.task}: {finding.reason}: {finding.detail}"
-    counts = Counter(finding.reason or "fair" for finding in findings)
-    yield f"{len(findings)} tasks: " + ", ".join(f"{n} {name}" for name, n in counts.most_common())
+    counts = Counter(finding.reason for finding in findings)
+    reasons = [f"{count} {reason}" for reason, count in counts.most_common() if reason]
+    yield f"{len(findings)} tasks: " + ", ".join([f"{counts['']} fair", *reasons])
