@@ -241,7 +241,7 @@ class RayFleet:
         from envs.sandbox.reaper import reap
 
         log.warning("rollout worker %s died; its sandboxes are removed and a new one starts", name)
-        reap(run_id=self.run_id, worker=name)
+        reap(run_id=self.run_id)
         self._start_worker()
 
     def _has_room(self) -> bool:

@@ -123,20 +123,19 @@ def _prepare(config: "RunConfig") -> None:
     Raises:
         MissingDependency, ModelError: with the remedy.
     """
-    from envs.sandbox.reaper import reap
-
     from envs import images, registry
+    from envs.sandbox.reaper import reap
     from serving.models import resolve as resolve_model
 
-    removed = reap()
-    if removed:
-        log.info("removed %d sandboxes that an earlier run left", len(removed))
+    if left := reap().removed:
+        log.info("removed %d sandboxes that an earlier run left", len(left))
     images.ensure(registry.find(config.env).image)
     resolve_model(config.model)
 
 
 async def _supervise(config: "RunConfig", folder: Path, tasks: "TaskSets") -> int:
     """Run the controller; the first interrupt saves and stops, the second stops at once."""
+    from envs.sandbox.reaper import Reaper
     from rl.controller import Controller
     from rl.fleet import RayFleet
     from rl.metrics import Metrics
@@ -150,7 +149,7 @@ async def _supervise(config: "RunConfig", folder: Path, tasks: "TaskSets") -> in
         loop.add_signal_handler(number, _interrupt, task, loop)
     metrics = Metrics(folder, _resumed_step(folder) if config.resume else None)
     try:
-        with Store(folder) as store:
+        with Store(folder) as store, Reaper(run_id=run_id):
             async with RayFleet(config, run_id, folder) as fleet:
                 log.info("policy at %s (key %s)", fleet.address.base_url, fleet.address.api_key)
                 controller = Controller(config, folder, fleet, tasks, store, metrics)
