@@ -1,7 +1,9 @@
 """The table of environments, Gymnasium's registration, and the conformance check over both."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium
 import pytest
@@ -74,3 +76,12 @@ def test_registered_environments_conform(name: str) -> None:
     report = check_env(gymnasium.make(registry.find(name).gym_id), num_tasks=2)
     report.raise_if_failed()
     assert len(report.passed) == 8
+
+
+@pytest.mark.docker
+def test_the_documented_example_conforms() -> None:
+    """Bug prevented: a recipe in the documentation that no longer works."""
+    page = (Path(__file__).parents[2] / "docs/adding-an-environment.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    exec("\n".join(blocks), {"__name__": "example"})
