@@ -10,11 +10,13 @@ Importing this costs nothing; the engine is asked only by ``ensure`` and ``resol
 """
 
 import hashlib
+import os
 from pathlib import Path
 
 from envs.errors import MissingDependency
 
 ROOT = Path(__file__).parent
+OWN_BASE = "CLAWGYM_BASE"  # environment variable: a base image of your own (a Debian)
 SERVER = ROOT.parent / "sandbox" / "inside"
 
 
@@ -43,6 +45,7 @@ def reference(family: str) -> str:
     for name, path in context_files(family).items():
         data = path.read_bytes()
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    digest.update(os.environ.get(OWN_BASE, "").encode())
     return f"clawgym/{family}:{digest.hexdigest()[:12]}"
 
 

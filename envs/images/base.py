@@ -1,6 +1,8 @@
-"""The base image: a local one, else a public slim one, else one made on the spot.
+"""The base image: your own, else a local one, else a public slim one, else one made on the spot.
 
-``clawgym/base:<codename>`` is the local name. Left out: bases other than Debian.
+``CLAWGYM_BASE`` names your own, ``clawgym/base:<codename>`` is the local name. Talks to the engine
+through the SDK alone: on newer Debians the command line is a package of its own. Left out: bases
+other than Debian.
 """
 
 import logging
@@ -8,17 +10,20 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
+import time
 from collections.abc import Iterator
 
 from envs.errors import MissingDependency
-from envs.sandbox.engine import has_image
+from envs.images import OWN_BASE
+from envs.sandbox.engine import connect, has_image
 
 log = logging.getLogger(__name__)
 
 DEFAULT_CODENAME = "bookworm"
 CODENAMES = ("bookworm", "trixie")
-PULL_TIMEOUT_S = 120.0
-REACH_TIMEOUT_S = 15.0
+PULL_TIMEOUT_S = 300.0
+SILENCE_S = 15.0
 MAKE_TIMEOUT_S = 1200.0
 PACKAGES = "ca-certificates,python3"
 
@@ -38,6 +43,11 @@ def ensure_base() -> str:
     Raises:
         MissingDependency: none is here, none can be pulled and none can be made.
     """
+    own = os.environ.get(OWN_BASE)
+    if own:
+        if has_image(own) or _pull(own):
+            return own
+        raise MissingDependency(f"{OWN_BASE}={own} is not on this machine", "pull or unset it")
     name = codename()
     local, public = f"clawgym/base:{name}", f"debian:{name}-slim"
     if has_image(local):
@@ -48,27 +58,25 @@ def ensure_base() -> str:
     return local
 
 
-def _pull(public: str) -> bool:
-    """Pull within a bounded time. A registry that does not answer at all is given up early."""
-    log.info("pulling %s", public)
-    command = ["docker", "pull", "--quiet", public]
-    if shutil.which("docker") is None:
-        return False
+def _pull(image: str) -> bool:
+    """Pull within a bounded time. A registry that says nothing for a while is given up."""
+    import docker.errors
+    import requests
+
+    log.info("pulling %s", image)
+    deadline = time.monotonic() + PULL_TIMEOUT_S
+    api = connect(timeout_s=SILENCE_S)
     try:
-        probe = subprocess.run(
-            ["docker", "manifest", "inspect", public],
-            capture_output=True,
-            timeout=REACH_TIMEOUT_S,
-            check=False,
-        )
-        if probe.returncode != 0:
-            log.info("no registry answers")
-            return False
-        done = subprocess.run(command, capture_output=True, timeout=PULL_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        log.info("no registry answers in time")
+        name, _, tag = image.rpartition(":")
+        for event in api.pull(name, tag=tag, stream=True, decode=True):
+            if "error" in event or time.monotonic() > deadline:
+                return False
+        return has_image(image)
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        log.info("no registry answers (%s)", error)
         return False
-    return done.returncode == 0
+    finally:
+        api.close()
 
 
 def _make(name: str, tag: str) -> None:
@@ -121,25 +129,36 @@ def _install_in_turn(tools: dict[str, list[str]]) -> Iterator[str]:
             yield tool
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str], stdout: int = subprocess.DEVNULL) -> None:
+    """Run a maker to its end. Raises ``MissingDependency`` with its last line when it fails."""
+    remedy = "check that this machine reaches a Debian mirror, then run the build again"
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=MAKE_TIMEOUT_S, check=False
+            command,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=MAKE_TIMEOUT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
-        raise MissingDependency(
-            f"{command[0]} gave no base image in {MAKE_TIMEOUT_S:.0f} s",
-            "check that this machine reaches a Debian mirror, then run the build again",
-        ) from None
+        missing = f"{command[0]} gave no base image in {MAKE_TIMEOUT_S:.0f} s"
+        raise MissingDependency(missing, remedy) from None
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise MissingDependency(
-            f"{command[0]} failed: {last}",
-            "check that this machine reaches a Debian mirror, then run the build again",
-        )
+        raise MissingDependency(f"{command[0]} failed: {last}", remedy)
 
 
 def _import(producer: list[str], tag: str) -> None:
-    """Pipe a root file system from ``producer`` into ``docker import``."""
-    quoted = " ".join(producer)
-    _run(["bash", "-o", "pipefail", "-c", f"{quoted} | docker import - {tag}"])
+    """Import the root file system that ``producer`` writes as a tar: whole, or not at all."""
+    name, _, version = tag.rpartition(":")
+    with tempfile.TemporaryFile(dir="/var/tmp") as archive:
+        _run(producer, stdout=archive.fileno())
+        archive.seek(0)
+        api = connect(timeout_s=MAKE_TIMEOUT_S)
+        try:
+            # A generator, not the file: the SDK declares the body chunked, so it must be sent so.
+            chunks = iter(lambda: archive.read(1 << 20), b"")
+            api.import_image_from_stream(chunks, repository=name, tag=version)
+        finally:
+            api.close()

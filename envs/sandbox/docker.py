@@ -61,15 +61,15 @@ class DockerSandbox:
         self._id = f"clawgym-{uuid.uuid4().hex[:12]}"
         self._lock = threading.Lock()
         self._lost = ""
+        self._lease_ends = 0.0
         self._closed = False
         self._wire: Wire | None = None
         self._api: APIClient = connect()
         try:
             image, self._archive = snapshots.load(spec.image)
-            write_lease(self._id, max(spec.lease_s, START_TIMEOUT_S))
+            self._renew(START_TIMEOUT_S)
             self._wire = self._start(image, run_id, worker)
             self.reset()
-            self.heartbeat()
         except SandboxLost as error:
             self.close()
             raise SandboxStartError(f"the sandbox did not become ready: {error}") from error
@@ -102,6 +102,8 @@ class DockerSandbox:
     ) -> ExecResult:
         """See ``Sandbox.exec``. What the program leaves in the background lives on, with nobody
         reading its output, until ``kill_processes`` or ``reset``."""
+        if len(stdin) > self.spec.memory_bytes // 4:
+            raise SandboxLimitError(f"{len(stdin)} bytes of input exceed a quarter of the memory")
         request = {
             "op": "exec",
             "argv": list(argv),
@@ -158,8 +160,7 @@ class DockerSandbox:
     def heartbeat(self) -> None:
         """See ``Sandbox.heartbeat``."""
         if not self._closed:
-            with suppress(OSError):
-                write_lease(self._id, self.spec.lease_s)
+            self._renew(0.0)
 
     def close(self) -> None:
         """See ``Sandbox.close``."""
@@ -217,9 +218,19 @@ class DockerSandbox:
             if self._closed or self._wire is None:
                 raise SandboxLost(f"{self._id} is closed")
             try:
+                self._renew(timeout_s)
                 return self._wire.call(request, body, timeout_s)
             except WireError as error:
                 raise self._lose(str(error)) from error
+
+    def _renew(self, needed_s: float) -> None:
+        """Keep the lease ahead of a call, at most four writes per lease."""
+        now = time.monotonic()
+        if self._lease_ends - now < max(needed_s, 0.75 * self.spec.lease_s):
+            lease_s = max(self.spec.lease_s, needed_s)
+            with suppress(OSError):
+                write_lease(self._id, lease_s)
+            self._lease_ends = now + lease_s
 
     def _lose(self, cause: str) -> SandboxLost:
         """Remember the first cause: every later call repeats it."""

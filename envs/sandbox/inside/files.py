@@ -73,7 +73,7 @@ def restore(places: list[str], archive: bytes) -> bytes:
     if archive:
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             if hasattr(tarfile, "fully_trusted_filter"):
-                tar.extraction_filter = staticmethod(tarfile.fully_trusted_filter)
+                tar.extraction_filter = tarfile.fully_trusted_filter
             tar.extractall("/")
     else:
         for place in places:
