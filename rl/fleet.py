@@ -85,7 +85,7 @@ class RayFleet:
         return self.config.rollout.workers * self.config.rollout.episodes_per_worker
 
     async def __aenter__(self) -> "RayFleet":
-        await asyncio.get_running_loop().run_in_executor(None, self._init_ray)
+        self._init_ray()
         await self._start_policy(port=0)
         self._trainer = _actor(TrainerHost, name=f"{self.run_id}-trainer").remote(
             self.config, self.folder, self.publish_folder
@@ -182,7 +182,7 @@ class RayFleet:
                 log_to_driver=False,
             )
         else:
-            ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
     def _shutdown(self) -> None:
         import ray
