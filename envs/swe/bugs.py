@@ -22,6 +22,7 @@ from envs.errors import TaskError
 from envs.swe.call_grading import Answer, read_answers, request_bytes, runner_argv
 from envs.swe.corpus import Check, Function, load_functions
 from envs.swe.edits import Edit, possible_edits, sed_command
+from envs.swe.programs import tagged_lines
 
 BUGS_FILE = Path(__file__).with_name("bugs.json")
 MOST_PER_FUNCTION = 7
@@ -147,10 +148,10 @@ def run_on_host(file: str, source: str, checks: Sequence[Check]) -> list[Answer]
         )
     except subprocess.TimeoutExpired:
         return [Answer("nothing")] * len(checks)
-    answers = read_answers(done.stdout.decode("utf-8", "replace"), tag, len(checks))
-    if answers is None:
+    lines = tagged_lines(done.stdout.decode("utf-8", "replace"), tag)
+    if lines is None:
         raise RuntimeError(f"the runner did not start: {done.stderr.decode()[-400:]}")
-    return answers
+    return read_answers(lines, len(checks))
 
 
 def _to_row(bug: Bug) -> list[Any]:

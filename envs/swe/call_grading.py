@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from envs.errors import VerifierError
 from envs.sandbox.protocol import Sandbox
 from envs.swe.corpus import Check
+from envs.swe.programs import run_program
 
 MEMORY_BYTES = 256 * 2**20
 CPU_S = 4
@@ -72,14 +72,8 @@ def request_bytes(tag: str, file: str, source: str, checks: Sequence[Check]) -> 
     return json.dumps(request).encode()
 
 
-def read_answers(output: str, tag: str, num_calls: int) -> list[Answer] | None:
-    """Read the runner's lines; None when it never began, which is not the source's doing.
-
-    A call without a line got nothing: the process ended or was stopped before it.
-    """
-    lines = [line[len(tag) + 1 :] for line in output.splitlines() if line.startswith(f"{tag} ")]
-    if "ready" not in lines:
-        return None
+def read_answers(lines: Sequence[str], num_calls: int) -> list[Answer]:
+    """Read the runner's lines. A call without one got ``nothing``: the process ended before it."""
     answers = [Answer("nothing")] * num_calls
     for line in lines:
         row = _read_row(line)
@@ -109,28 +103,17 @@ def run_calls(
 ) -> list[Answer]:
     """Evaluate the checks' calls on a source in the sandbox, in a process of its own.
 
-    When the process does not even begin, the agent's processes are ended and it is tried once more.
-
     Raises:
         VerifierError: the interpreter did not start.
         SandboxLost: the sandbox is gone.
     """
     tag = secrets.token_hex(8)
-    result = None
-    for _ in range(2):
-        result = sandbox.exec(
-            runner_argv(),
-            timeout_s=timeout_s,
-            cwd="/",
-            stdin=request_bytes(tag, file, source, checks),
-            max_output_bytes=_MOST_OUTPUT_BYTES,
-        )
-        answers = read_answers(result.output, tag, len(checks))
-        if answers is not None:
-            return answers
-        sandbox.kill_processes()
-    assert result is not None
-    raise VerifierError(
-        f"the checks of {file} did not start: exit code {result.exit_code}, "
-        f"{result.output[-200:].strip()!r}"
+    lines = run_program(
+        sandbox,
+        runner_argv(),
+        tag=tag,
+        stdin=request_bytes(tag, file, source, checks),
+        timeout_s=timeout_s,
+        max_output_bytes=_MOST_OUTPUT_BYTES,
     )
+    return read_answers(lines, len(checks))

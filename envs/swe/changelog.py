@@ -7,7 +7,7 @@ from envs.swe.trees import Tree
 
 _NAMES = re.compile(r"^(CHANGE(S|LOG)?|CHANGELOG|NEWS|HISTORY|README)(\.(md|rst|txt))?$", re.I)
 _MOST_CHARS = 700
-_THANKS = re.compile(r"\s*\(?\b[Tt]hanks\b[^.()]*(\([^)]*\))?[^.()]*[.)]?")
+_THANKS = re.compile(r"[ \t]*\(?\b[Tt]hanks\b[^.()!\n]*(\([^)\n]*\))?[^.()!\n]*[.)!]?")
 
 
 def changelog_entry(tree: Tree, version: str) -> str:
@@ -56,8 +56,8 @@ def _clean(entry: str) -> str:
     text = re.sub(r"``([^`]+)``", r"`\1`", text)
     text = re.sub(r"\s*\[[\w, ]+\]$", "", text, flags=re.M)
     text = re.sub(r"https?://\S+", "", text)
-    text = _THANKS.sub("", text)
     text = re.sub(r"[ \t]*\n[ \t]*(?![-*\s])", " ", text)
+    text = _THANKS.sub("", text)
     lines = [line.strip() for line in text.splitlines()]
     return "\n".join(line for line in lines if line)[:_MOST_CHARS].strip()
 

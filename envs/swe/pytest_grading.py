@@ -22,8 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from envs.errors import VerifierError
 from envs.sandbox.protocol import Sandbox
+from envs.swe.programs import run_program
 from envs.swe.trees import MOST_BYTES, Tree, pack, unpack
 
 PYTHON = "/opt/venv/bin/python"
@@ -32,6 +32,7 @@ _MOST_OUTPUT_BYTES = 16 << 20
 _HARVEST = """
 import base64, io, os, sys, tarfile
 tag, root, most, *places = sys.argv[1:]
+print(tag, "ready", flush=True)
 out, total = io.BytesIO(), 0
 with tarfile.open(fileobj=out, mode="w:gz") as tar:
     for place in places:
@@ -89,18 +90,16 @@ def harvest(sandbox: Sandbox, folder: str, sources: Sequence[str]) -> Tree | Non
     """Return the agent's files under the sources; None when they are too large or cannot be read.
 
     Raises:
+        VerifierError: the interpreter did not start.
         SandboxLost: the sandbox is gone.
     """
     tag = secrets.token_hex(8)
     argv = [PYTHON, "-I", "-S", "-B", "-c", _HARVEST, tag, folder, str(MOST_BYTES), *sources]
-    result = sandbox.exec(argv, timeout_s=60.0, cwd="/", max_output_bytes=2 * MOST_BYTES)
-    for line in result.output.splitlines():
-        if line.startswith(f"{tag} "):
-            try:
-                return unpack(base64.b64decode(line.partition(" ")[2]))
-            except ValueError:
-                return None
-    return None
+    lines = run_program(sandbox, argv, tag=tag, timeout_s=60.0, max_output_bytes=2 * MOST_BYTES)
+    try:
+        return unpack(base64.b64decode(lines[1])) if len(lines) == 2 else None
+    except ValueError:
+        return None
 
 
 def run_suite(
@@ -128,25 +127,35 @@ def run_suite(
     }
     canaries[f"test_{secrets.token_hex(6)}"] = False
     request = _request(tag, suite, sources, list(canaries.items()), select, timeout_s)
-    lines = _answer(sandbox, tag, json.dumps(request).encode(), timeout_s + 30.0)
-    answer: dict[str, Any] = {"outcomes": [], "problem": "the tests ended without a report"}
-    for line in lines:
-        if line.startswith("{"):
-            answer = json.loads(line)
-    seen: dict[str, str] = {}
-    messages: dict[str, str] = {}
-    for name, outcome, message in answer["outcomes"]:
-        seen[name] = "twice" if name in seen else outcome
-        if outcome != "passed":
-            messages[name] = message
-    file = request["canary_file"]
-    for name, good in canaries.items():
-        if answer["outcomes"] and seen.pop(f"{file}::{name}", "") != (
-            "passed" if good else "failure"
-        ):
-            return SuiteResult({}, {}, "the report does not tell what the tests did")
-        messages.pop(f"{file}::{name}", None)
-    return SuiteResult(seen, messages, answer["problem"])
+    lines = run_program(
+        sandbox,
+        [PYTHON, "-I", "-B", "-c", _runner_text()],
+        tag=tag,
+        stdin=json.dumps(request).encode(),
+        timeout_s=timeout_s + 30.0,
+        max_output_bytes=_MOST_OUTPUT_BYTES,
+    )
+    reports = [json.loads(line) for line in lines if line.startswith("{")]
+    if len(reports) != 1:
+        return SuiteResult({}, {}, "the tests ended without a report")
+    expected = {
+        f"{request['canary_file']}::{name}": "passed" if good else "failure"
+        for name, good in canaries.items()
+    }
+    return _read_report(reports[0], expected)
+
+
+def _read_report(report: Mapping[str, Any], canaries: Mapping[str, str]) -> SuiteResult:
+    """Turn the runner's report into a result; without outcomes when a canary tells otherwise."""
+    if report["problem"]:
+        return SuiteResult({}, {}, report["problem"])
+    outcomes: dict[str, str] = {}
+    for name, outcome, _ in report["outcomes"]:
+        outcomes[name] = "twice" if name in outcomes else outcome
+    if any(outcomes.pop(name, "") != expected for name, expected in canaries.items()):
+        return SuiteResult({}, {}, "the report does not tell what the tests did")
+    messages = {name: text for name, _, text in report["outcomes"] if name not in canaries}
+    return SuiteResult(outcomes, messages)
 
 
 @cache
@@ -182,23 +191,3 @@ def _request(
         "import_root": suite.import_root,
         "timeout_s": timeout_s,
     }
-
-
-def _answer(sandbox: Sandbox, tag: str, request: bytes, timeout_s: float) -> list[str]:
-    """Return the runner's lines. What stands in its way is cleared once before it is an error."""
-    error = ""
-    for _ in range(2):
-        result = sandbox.exec(
-            [PYTHON, "-I", "-B", "-c", _runner_text()],
-            timeout_s=timeout_s,
-            cwd="/",
-            stdin=request,
-            max_output_bytes=_MOST_OUTPUT_BYTES,
-        )
-        start = f"{tag} "
-        lines = [x.removeprefix(start) for x in result.output.splitlines() if x.startswith(start)]
-        if "ready" in lines:
-            return lines
-        error = f"exit code {result.exit_code}, {result.output[-300:].strip()!r}"
-        sandbox.kill_processes()
-    raise VerifierError(f"the tests did not start: {error}")

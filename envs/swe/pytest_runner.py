@@ -73,6 +73,7 @@ def _run(request: dict[str, Any], root: Path) -> dict[str, Any]:
     arguments = [
         *("--rootdir", str(root), "-c", str(root / request["settings"]), "-p", "no:cacheprovider"),
         *("-o", "addopts=", "-o", "filterwarnings=", "-q", "--tb=line", f"--junitxml={report}"),
+        "--continue-on-collection-errors",
         *(str(root / path) for path in request["paths"]),
     ]
     child_request = {
@@ -89,7 +90,12 @@ def _run(request: dict[str, Any], root: Path) -> dict[str, Any]:
             stdout=sink,
             stderr=subprocess.STDOUT,
             cwd=root,
-            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(root)},
+            env={
+                "PATH": "/usr/bin:/bin",
+                "LANG": "C.UTF-8",
+                "HOME": str(root),
+                "PYTHONPATH": child_request["import_root"],
+            },
             start_new_session=True,
         )
         problem = ""
