@@ -9,6 +9,7 @@ import json
 import socket
 import struct
 import time
+from contextlib import suppress
 from typing import Any
 
 ERROR_STREAM = 2
@@ -54,7 +55,9 @@ class Wire:
         return f"; the server said: {text}" if text else ""
 
     def close(self) -> None:
-        """Close the socket, which ends the server. Idempotent."""
+        """Close the socket, which ends the server and any call under way. Idempotent."""
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
     def _take(self, length: int, deadline: float) -> bytes:

@@ -116,7 +116,7 @@ def orphans(sandbox: Sandbox) -> None:
 
 def shell_exits(sandbox: Sandbox) -> None:
     """``exit``, ``exec``, a killed shell: the code arrives, a note says so, the next one works."""
-    sandbox.shell("cd /tmp")
+    sandbox.shell("mkdir /tmp/own && chmod 700 /tmp/own && cd /tmp/own")
     for command, code in (
         ("exit 3", 3),
         ("kill -9 $$", 137),
@@ -127,7 +127,10 @@ def shell_exits(sandbox: Sandbox) -> None:
         expect(result.exit_code == code, f"{command}: not exit code {code}", result)
         expect(result.note != "", f"{command}: no note", result)
         after = sandbox.shell("pwd")
-        expect(after.output == "/tmp\n", f"{command}: directory or shell lost", after)
+        expect(after.output == "/tmp/own\n", f"{command}: directory or shell lost", after)
+    sandbox.shell("rmdir /tmp/own; exit")
+    after = sandbox.shell("pwd")
+    expect(after.output == "/work\n", "a directory that is gone ends every shell", after)
 
 
 def unfinished_syntax(sandbox: Sandbox) -> None:

@@ -30,6 +30,7 @@ from .streams import CHUNK, Output, Pipes, close, drain
 from .supervisor import STRIKE_S, OwnerGone, Supervisor
 
 HOME = "/home/agent"
+SHELL_START_S = 10.0
 
 Header = dict[str, Any]
 
@@ -215,18 +216,26 @@ class Server:
         if self.shell is not None:
             drain(self.shell.stdout, Output(0))
             return self.shell
-        if not os.access(self.cwd, os.F_OK):
-            self.cwd = self.workdir
+        for cwd in dict.fromkeys((self.cwd, self.workdir)):
+            self.cwd = cwd
+            if (shell := self.start_shell(cwd)) is not None:
+                return shell
+        raise OSError(0, "bash did not become ready")
+
+    def start_shell(self, cwd: str) -> Shell | None:
+        """Start a shell, wait until it takes commands. None: it ended, say for want of ``cwd``."""
         self.shell = shell = Shell(
             lambda stdin, stdout, extra: self.children.spawn(
-                BASH, self.cwd, self.env, stdin, stdout, extra
+                BASH, cwd, self.env, stdin, stdout, extra
             )
         )
-        deadline = time.monotonic() + 10.0
-        while self.shell_turn(shell, Output(0), deadline - time.monotonic()) is None:
-            if shell.pid in self.children.exits or time.monotonic() > deadline:
-                raise OSError(0, "bash did not become ready")
-        return shell
+        deadline = time.monotonic() + SHELL_START_S
+        while time.monotonic() < deadline and shell.pid not in self.children.exits:
+            if self.shell_turn(shell, Output(0), deadline - time.monotonic()) is not None:
+                return shell
+        send_signal(shell.pid, signal.SIGKILL)
+        self.drop_shell()
+        return None
 
     def result(
         self,
