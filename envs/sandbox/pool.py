@@ -14,7 +14,7 @@ Example:
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
@@ -26,7 +26,7 @@ from envs.sandbox.protocol import Sandbox, SandboxSpec
 log = logging.getLogger(__name__)
 
 MAX_AGE_S = 12 * 3600.0
-START_ATTEMPTS = 2
+START_WAITS_S = (1.0, 3.0)
 
 Factory = Callable[[SandboxSpec], DockerSandbox]
 
@@ -39,6 +39,7 @@ class SandboxPool:
         worker: label of the worker inside the run.
         max_idle: most sandboxes kept warm, over all specs; the longest idle one goes first.
         heartbeat_s: how often the leases of all sandboxes, idle or lent, are renewed.
+        start_waits_s: a start that fails is tried again after each of these.
         factory: makes a sandbox; a back end of your own goes here.
     """
 
@@ -49,11 +50,13 @@ class SandboxPool:
         *,
         max_idle: int = 8,
         heartbeat_s: float = 30.0,
+        start_waits_s: Sequence[float] = START_WAITS_S,
         factory: Factory | None = None,
     ) -> None:
         self._factory = factory or (lambda spec: DockerSandbox(spec, run_id=run_id, worker=worker))
         self._max_idle = max_idle
         self._heartbeat_s = heartbeat_s
+        self._start_waits_s = tuple(start_waits_s)
         self._lock = threading.Lock()
         self._idle: list[tuple[str, DockerSandbox]] = []
         self._lent: dict[str, DockerSandbox] = {}
@@ -163,16 +166,14 @@ class SandboxPool:
             extra.close()
 
     def _start(self, spec: SandboxSpec) -> DockerSandbox:
-        for attempt in range(1, START_ATTEMPTS + 1):
-            if self._closing.is_set():
-                break
+        for wait_s in self._start_waits_s:
             try:
                 return self._factory(spec)
             except SandboxStartError as error:
-                if attempt == START_ATTEMPTS:
-                    raise
-                log.warning("a sandbox did not start, trying once more: %s", error)
-        raise SandboxStartError("this pool is closed")
+                log.warning("a sandbox did not start, trying again in %.0f s: %s", wait_s, error)
+            if self._closing.wait(wait_s):
+                raise SandboxStartError("this pool is closed")
+        return self._factory(spec)
 
     def _start_heartbeat(self) -> None:
         if self._beat is None:

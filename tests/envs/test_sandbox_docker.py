@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -195,3 +196,19 @@ def test_own_workdir_and_limits(run_id):
     assert host["Memory"] == host["MemorySwap"] == (1 << 27) + spec.disk_bytes
     assert host["LogConfig"]["Type"] == "none" and host["ReadonlyRootfs"]
     assert settings["Config"]["Labels"]["clawgym.worker"] == "w7"
+
+
+ENGINE = Path(__file__).parents[2] / "scripts" / "engine"
+
+
+def test_engine_script_leaves_a_running_engine_alone():
+    """Run twice by two helpers on one machine it must not start a second daemon."""
+    done = subprocess.run([ENGINE], capture_output=True, text=True)
+    assert done.returncode == 0 and "ready" in done.stdout
+
+
+def test_engine_script_says_what_to_do(tmp_path):
+    """An engine that was named and does not answer is not replaced behind the user's back."""
+    env = {**os.environ, "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    done = subprocess.run([ENGINE], capture_output=True, text=True, env=env)
+    assert done.returncode == 3 and "DOCKER_HOST" in done.stderr
