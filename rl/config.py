@@ -100,7 +100,7 @@ class LoraConfig(_Section):
 class TrainerConfig(_Section):
     """How the batch is computed."""
 
-    token_budget: int = Field(768, ge=64, description="distinct tokens per micro-batch")
+    token_budget: int = Field(512, ge=64, description="distinct tokens per micro-batch")
     logit_chunk: int = Field(512, ge=1, description="positions whose logits exist at once")
     threads: int | None = Field(None, ge=1, description="CPU threads; default: all cores")
     activation_checkpointing: bool = Field(False, description="recompute to save memory")
