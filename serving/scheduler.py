@@ -24,7 +24,7 @@ from .kv_cache import KVCache, Segment
 from .types import Generation, Sampling
 
 Ids = NDArray[np.int32]
-WORTH_WAITING = 32  # prompt tokens saved for which a request waits for another's prompt
+WORTH_WAITING = 8  # prompt tokens saved for which a request waits for another's prompt
 
 
 @dataclass(eq=False)

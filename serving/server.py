@@ -85,8 +85,10 @@ class PolicyServer:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except OSError as error:
+        except BaseException as error:
             self._failure = error
+            raise
+        finally:
             self._ready.set()
 
     async def _serve(self) -> None:
@@ -94,10 +96,12 @@ class PolicyServer:
         self._stopping = asyncio.Event()
         app = build_app(self.gateway, self.api_key, self._model_name)
         # a client that goes away cancels its handler, which cancels its request in the engine
-        runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
+        runner = web.AppRunner(
+            app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0
+        )
         await runner.setup()
         try:
-            site = web.TCPSite(runner, *self._address, shutdown_timeout=1.0, backlog=1024)
+            site = web.TCPSite(runner, *self._address, backlog=1024)
             await site.start()
             host, port = runner.addresses[0][:2]
             self.base_url = f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -31,7 +31,7 @@ class StopRule:
 
     def reason(self, token_ids_T: Sequence[int], sampling: Sampling) -> FinishReason | None:
         """Return why the reply ends after these tokens, or None."""
-        if token_ids_T[-1] in self.end_ids:
+        if token_ids_T[-1] in self.end_ids and not sampling.ignore_end:
             return "stop"
         if sampling.stop and self._ends_in_stop_string(token_ids_T, sampling.stop):
             return "stop"

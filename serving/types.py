@@ -22,6 +22,7 @@ class Sampling:
         top_p: nucleus; 1 is off. Anything else makes the tokens unfit for training.
         seed: equal seed, prompt and weights give equal tokens, however requests are batched.
         stop: strings that end the reply; the reply's text stops before them.
+        ignore_end: sample past end tokens, up to ``max_tokens``; for measurements.
     """
 
     max_tokens: int = 256
@@ -29,6 +30,7 @@ class Sampling:
     top_p: float = 1.0
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    ignore_end: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,79 @@
+"""Messages to ids and back."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from serving.errors import RequestRefused
+from serving.models import resolve
+from serving.renderer import Drift, Renderer, TextStream
+from serving.stopping import cut_at_stop
+
+USER = {"role": "user", "content": "Hello é😀"}
+
+
+def test_the_template_and_its_generation_prompt(renderer: Renderer) -> None:
+    text = renderer.text([USER])
+    assert text == "<|im_start|>user\nHello é😀<|im_end|>\n<|im_start|>assistant\n"
+    ids = renderer.render([USER]).ids_P
+    assert renderer.decode(ids) == "user\nHello é😀\nassistant\n"
+
+
+@pytest.mark.parametrize(
+    ("reply", "drift"), [([50, 51, 2], Drift.EXACT), ([50, 51], Drift.REALIGNED)]
+)
+def test_continuing_equals_rendering_when_tokens_are_canonical(
+    renderer: Renderer, reply: list[int], drift: Drift
+) -> None:
+    """Bug prevented: the newline after the end token lost, or the end token doubled."""
+    before = renderer.render([USER]).ids_P
+    messages = [USER, {"role": "assistant", "content": renderer.decode(reply)}, USER]
+    prompt = renderer.continue_from(messages, 1, before, reply)
+    assert prompt.drift is drift
+    assert prompt.ids_P == renderer.render(messages).ids_P
+
+
+def test_a_template_that_rewrites_history_forks(renderer: Renderer) -> None:
+    """Bug prevented: a prompt glued together that the template would never write."""
+    renderer._tokenizer.chat_template = (
+        "{{ messages | length }}{% for m in messages %}[{{ m.content }}]{% endfor %}"
+    )
+    messages = [USER, {"role": "assistant", "content": "a"}, USER]
+    prompt = renderer.continue_from(messages, 1, renderer.render([USER]).ids_P, [50])
+    assert prompt.drift is Drift.FORKED
+    assert prompt.ids_P == renderer.render(messages).ids_P
+
+
+def test_a_template_may_refuse(renderer: Renderer) -> None:
+    renderer._tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
+    with pytest.raises(RequestRefused, match="must alternate"):
+        renderer.render([USER])
+
+
+RENDERER = Renderer(resolve("tiny"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    ids=st.lists(st.integers(2, 258), max_size=40),
+    text=st.text(max_size=12),
+    stop=st.lists(st.text(min_size=1, max_size=4), max_size=2),
+)
+def test_streamed_pieces_join_to_the_whole_text(ids: list[int], text: str, stop: list[str]) -> None:
+    """Bug prevented: broken UTF-8 in a piece, or a stop string half given out."""
+    ids = [*RENDERER.encode(text), *ids, *RENDERER.encode(text)]
+    stream = TextStream(RENDERER, stop)
+    pieces = [stream.push(token) for token in ids]
+    assert "".join([*pieces, stream.finish()]) == cut_at_stop(RENDERER.decode(ids), stop)
+
+
+@pytest.mark.model
+def test_the_real_template_is_continued_exactly(smollm: Path) -> None:
+    renderer = Renderer(smollm)
+    reply = [*renderer.encode("Fine, thanks."), 2]
+    messages = [USER, {"role": "assistant", "content": "Fine, thanks."}, USER]
+    prompt = renderer.continue_from(messages, 1, renderer.render([USER]).ids_P, reply)
+    assert prompt.drift is Drift.EXACT
+    assert prompt.ids_P == renderer.render(messages).ids_P
