@@ -7,6 +7,7 @@ Example:
     20.0
 """
 
+import math
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
+
+MIN_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -63,14 +66,19 @@ def medians_ms(
     actions: Mapping[str, Callable[[], object]],
     rounds: int,
     before: Callable[[], object] = lambda: None,
+    budget_s: float = math.inf,
 ) -> dict[str, float]:
     """Return the median wall-clock milliseconds of each action.
 
     They are taken in turn, after one warm-up round, so a busy machine burdens all alike. Each is
-    preceded by ``before``, which is not measured.
+    preceded by ``before``, which is not measured. After ``budget_s`` no further round begins,
+    once three have counted.
     """
     times: dict[str, list[float]] = {name: [] for name in actions}
+    ends = perf_counter() + budget_s
     for turn in range(rounds + 1):
+        if turn > MIN_ROUNDS and perf_counter() > ends:
+            break
         for name, action in actions.items():
             before()
             begun = perf_counter()

@@ -31,17 +31,17 @@ def run(quick: bool) -> list[Row]:
         MissingDependency: no engine or no image; names the remedy.
     """
     ensure("terminal")
-    rounds = 10 if quick else 40
+    rounds, budget_s = (20, 6.0) if quick else (50, 60.0)
     with DockerSandbox(SPEC, run_id=RUN_ID) as sandbox:
         rows = [
-            *_steps(sandbox, rounds),
-            *_files(sandbox, rounds),
-            *_life(sandbox, rounds // 5 + 1),
+            *_steps(sandbox, rounds, budget_s),
+            *_files(sandbox, rounds, budget_s),
+            *_life(sandbox, rounds // 5, budget_s),
         ]
-    return [*rows, _throughput(sandboxes=4 if quick else 16, steps=50 if quick else 200)]
+    return [*rows, _throughput(sandboxes=4 if quick else 16, steps=20 if quick else 200)]
 
 
-def _steps(sandbox: DockerSandbox, rounds: int) -> list[Row]:
+def _steps(sandbox: DockerSandbox, rounds: int, budget_s: float) -> list[Row]:
     """A command in the persistent shell and in a process of its own."""
     ours = {
         "step, shell builtin": lambda: sandbox.shell("true"),
@@ -50,7 +50,7 @@ def _steps(sandbox: DockerSandbox, rounds: int) -> list[Row]:
     }
     with ExitStack() as stack:
         peers = _exec_peers(sandbox.id, stack)
-        medians = medians_ms({**ours, **peers}, rounds)
+        medians = medians_ms({**ours, **peers}, rounds, budget_s=budget_s)
     goals = {"step, shell builtin": "<= 10 ms"}
     return [
         Row("sandbox", case, "ms", medians[case], medians[peer], peer, goals.get(case, ""))
@@ -75,7 +75,7 @@ def _exec_peers(container: str, stack: ExitStack) -> dict[str, Callable[[], obje
     return peers
 
 
-def _files(sandbox: DockerSandbox, rounds: int) -> list[Row]:
+def _files(sandbox: DockerSandbox, rounds: int, budget_s: float) -> list[Row]:
     """A 64 kB file in and out; the engine's own copy cannot reach a read-only root or a tmpfs."""
     data = bytes(1 << 16)
     medians = medians_ms(
@@ -84,11 +84,12 @@ def _files(sandbox: DockerSandbox, rounds: int) -> list[Row]:
             "read_file 64 kB": lambda: sandbox.read_file("/work/f"),
         },
         rounds,
+        budget_s=budget_s,
     )
     return [Row("sandbox", case, "ms", value) for case, value in medians.items()]
 
 
-def _life(sandbox: DockerSandbox, rounds: int) -> list[Row]:
+def _life(sandbox: DockerSandbox, rounds: int, budget_s: float) -> list[Row]:
     """A clean sandbox by reset, and by a fresh container, ours and the engine's plain way."""
     api, image = connect(), ensure("terminal")
     labels = {LABEL: "perf", f"{LABEL}.run": RUN_ID, f"{LABEL}.owner": owner_label()}
@@ -113,7 +114,7 @@ def _life(sandbox: DockerSandbox, rounds: int) -> list[Row]:
         "plain": plain,
     }
     try:
-        ms = medians_ms(actions, rounds, before=soil)
+        ms = medians_ms(actions, rounds, before=soil, budget_s=budget_s)
     finally:
         for extra in opened:
             extra.close()
