@@ -234,10 +234,16 @@ SIDE_FILES = {
 def test_files_beside_the_source_do_not_reach_judging(
     env: SWEEnv, package: Task, kind: str
 ) -> None:
-    path, text = SIDE_FILES[kind]
-    write = f"mkdir -p tests; cat > {path} <<'END'\n{text}END"
-    assert play(env, package, write, "echo '# x' >> src/pkg/__init__.py").reward == 0.0
-    assert play(env, package, write, *env.oracle(package)).reward == 1.0
+    assert play(env, package, write_files(kind), "echo >> src/pkg/__init__.py").reward == 0.0
+
+
+def test_files_beside_a_right_fix_do_not_break_it(env: SWEEnv, package: Task) -> None:
+    assert play(env, package, write_files(*SIDE_FILES), *env.oracle(package)).reward == 1.0
+
+
+def write_files(*kinds: str) -> str:
+    files = [SIDE_FILES[kind] for kind in kinds]
+    return "mkdir -p tests\n" + "".join(f"cat > {p} <<'END'\n{t}END\n" for p, t in files)
 
 
 SOURCE_TRICKS = {
@@ -267,7 +273,7 @@ SOURCE_TRICKS = {
         "for p in Path.cwd().rglob('test_*.py'):\n"
         "    p.write_text('import pytest\\n'\n"
         "        '@pytest.mark.parametrize(\"n\", [1, 2], '\n"
-        '        \'ids=["one", "number two"])\\ndef test_double(n): pass\\ndef test_name(): pass\')\n'
+        '        \'ids=["one", "number two"])\\ndef test_double(n): pass\\ndef test_name(): 1\')\n'
         "import sys\nfor m in list(sys.modules):\n    if m.startswith('test_'): del sys.modules[m]"
     ),
     "ends its parent": "import os, signal; os.kill(os.getppid(), signal.SIGKILL)",
