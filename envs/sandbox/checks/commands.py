@@ -5,10 +5,13 @@ from envs.sandbox.protocol import Sandbox
 
 
 def shell_state_stays(sandbox: Sandbox) -> None:
-    """Directory, variables, functions and aliases stay from one command to the next."""
+    """Directory, variables, functions, aliases and ``$?`` stay from one command to the next."""
     sandbox.shell("mkdir -p d && cd d && x='a b' && f() { echo \"f $1\"; } && export y=2")
     result = sandbox.shell("pwd; echo $x; f 1; sh -c 'echo $y'")
     expect(result.output == "/work/d\na b\nf 1\n2\n", "state is lost", result)
+    sandbox.shell("(exit 7)")
+    result = sandbox.shell("echo $?")
+    expect(result.output == "7\n", "the last status is lost", result)
 
 
 def exit_codes(sandbox: Sandbox) -> None:

@@ -42,6 +42,7 @@ class Shell:
             os.set_blocking(fd, False)
         self.reports = self.pending = b""
         self.nonce = ""
+        self.last = 0
         self.post(INIT)
 
     def post(self, command: bytes) -> None:
@@ -49,16 +50,18 @@ class Shell:
 
         An interrupt or a syntax error discards the rest of the first line; then the empty line
         makes the parser forget what was open, and the last line reports. Outer braces keep the
-        traces of ``set -x`` out of the output, the assignments the prompts.
+        traces of ``set -x`` out of the output, the assignments the prompts. ``$?`` starts as the
+        command before left it; behind ``||`` so that ``set -e`` lets it pass.
         """
         os.ftruncate(self.script, 0)
         os.pwrite(self.script, command + b"\n", 0)
         self.nonce = secrets.token_hex(12)
         source = f"\\builtin source /dev/fd/{SCRIPT_FD} </dev/null >&{OUT_FD} 2>&1"
+        before = f"( \\builtin exit {self.last} ) || " if self.last else ""
         report = f'\\builtin printf \'%s %s %s\\0\' {self.nonce} "$?" "$PWD" >&{STATUS_FD}'
         self.pending = (
             f"{{ [[ -r /dev/fd/{SCRIPT_FD} ]] || \\builtin exit 125; "
-            f"{source} {OUT_FD}>&- {STATUS_FD}>&-; {report}; PS1= PS2= PROMPT_COMMAND=; "
+            f"{before}{source} {OUT_FD}>&- {STATUS_FD}>&-; {report}; PS1= PS2= PROMPT_COMMAND=; "
             f"\\builtin set +v; }} "
             f"2>/dev/null\n\n{{ {report}; }} 2>/dev/null\n"
         ).encode()
@@ -83,7 +86,8 @@ class Shell:
             nonce, _, rest = report.decode("utf-8", "surrogateescape").partition(" ")
             code, _, cwd = rest.partition(" ")
             if nonce == self.nonce and code.isdigit():
-                return int(code), cwd
+                self.last = int(code)
+                return self.last, cwd
         return None
 
     def close(self) -> None:
