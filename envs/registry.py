@@ -34,6 +34,8 @@ class Entry:
         env: ``module:class``.
         tasks: ``module:function`` that returns the default task set.
         image: image family its tasks use.
+        prepare: ``module:function`` that makes what the task set needs at set-up time, told where
+            to report; "" when there is nothing.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Entry:
     env: str
     tasks: str
     image: str
+    prepare: str = ""
 
 
 ENTRIES: tuple[Entry, ...] = (
@@ -51,7 +54,14 @@ ENTRIES: tuple[Entry, ...] = (
         "envs.terminal.tasks:load_tasks",
         "terminal",
     ),
-    Entry("swe", "clawgym/SWE-v0", "envs.swe.env:SWEEnv", "envs.swe.tasks:load_tasks", "swe"),
+    Entry(
+        "swe",
+        "clawgym/SWE-v0",
+        "envs.swe.env:SWEEnv",
+        "envs.swe.tasks:load_tasks",
+        "swe",
+        "envs.swe.releases:build_missing",
+    ),
 )
 
 
@@ -79,6 +89,20 @@ def nearest(value: str, legal: Iterable[str]) -> str:
 def load_tasks(name: str) -> list[Task]:
     """Return an environment's default task set."""
     return cast("Callable[[], list[Task]]", _import(find(name).tasks))()
+
+
+def prepare(name: str, say: Callable[[str], None]) -> None:
+    """Make what an environment's task set needs; quick when it is there.
+
+    Args:
+        say: gets a line for people now and then.
+
+    Raises:
+        MissingDependency: this machine lacks something; names the remedy.
+    """
+    entry = find(name)
+    if entry.prepare:
+        cast("Callable[[Callable[[str], None]], None]", _import(entry.prepare))(say)
 
 
 def make(

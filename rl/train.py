@@ -76,11 +76,12 @@ def _train(arguments: Sequence[str]) -> int:
 
     config = resolve(arguments)
     folder = _run_folder(config)
-    tasks = select(config)
+    select(config)  # a user's mistake is said before anything is built
     with _owned(folder, fresh=config.resume is None):
+        _prepare(config)
+        tasks = select(config)
         log.info("%s\n%s", folder, plan.describe(config, tasks.train, tasks.heldout))
         (folder / "config.json").write_text(json.dumps(config.model_dump(), indent=2) + "\n")
-        _prepare(config)
         started = time.monotonic()
         code = asyncio.run(_supervise(config, folder, tasks))
         path = report.write(folder)
@@ -130,6 +131,8 @@ def _prepare(config: "RunConfig") -> None:
     if left := reap().removed:
         log.info("removed %d sandboxes that an earlier run left", len(left))
     images.ensure(registry.find(config.env).image)
+    if config.evaluation.releases:
+        registry.prepare(config.env, log.info)
     resolve_model(config.model)
 
 

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.errors import TaskError
+from envs.errors import EnvError, TaskError
 from envs.sandbox.protocol import Sandbox, SandboxProvider, SandboxSpec
 from envs.swe.changelog import changelog_entry, statement
 from envs.swe.pytest_grading import Suite, SuiteResult, run_suite
@@ -136,6 +136,26 @@ def build(pair: Pair, sandboxes: SandboxProvider, progress: Progress) -> Path:
     _keep(pair, facts, files)
     progress(f"{len(fail_to_pass)} to mend, {len(pass_to_pass)} to keep")
     return pair.folder
+
+
+def build_missing(say: Progress) -> None:
+    """Build every pair of the table that is not in the cache; what fails is said and left out.
+
+    Raises:
+        MissingDependency: no engine or image.
+    """
+    missing = [pair for pair in load_pairs() if not (pair.folder / "task.json").exists()]
+    if not missing:
+        return
+    from envs.sandbox.pool import SandboxPool
+
+    with SandboxPool(run_id="swe-build") as sandboxes:
+        for number, pair in enumerate(missing, start=1):
+            say(f"real-package bug {number}/{len(missing)}: {pair.name}")
+            try:
+                build(pair, sandboxes, lambda what: log.debug("%s", what))
+            except EnvError as error:
+                say(f"left out {pair.name}: {error}")
 
 
 def gold_patch(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
