@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from agents.episode import Assignment
 from agents.types import Episode
+from envs.types import Task
 from rl.config import RunConfig
 from rl.errors import StalledError
 from rl.fleet import Fleet
@@ -38,6 +39,7 @@ class Collector:
         self.running: dict[str, asyncio.Task[None]] = {}
         self.last_progress = time.monotonic()
         self._next = 0
+        self._tasks: dict[str, Task] = {}
         self._changed = asyncio.Condition()
         self._producer: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
@@ -48,6 +50,11 @@ class Collector:
         Args:
             replay: groups freed by a rewind, in the order in which they were consumed before.
         """
+        for group, task_id in self.store.admitted().items():
+            if (task := self.schedule.known(task_id)) is not None:
+                self._tasks[group] = task
+        for group in self.store.group_ids():
+            self._observe(group)
         consumed = self.store.consumed()
         self.ready.extend(replay)
         for group in self.store.group_ids():
@@ -113,6 +120,7 @@ class Collector:
     async def _collect(self, group: str) -> None:
         try:
             await asyncio.gather(*(self._member(group, m) for m in self._missing(group)))
+            self._observe(group)
             async with self._changed:
                 self.ready.append(group)
                 del self.running[group]
@@ -135,13 +143,13 @@ class Collector:
             )
 
     def assignment(self, group: str, member: int, attempt: int) -> Assignment:
-        """Return what is to be played: a function of the names and the run's seed alone."""
+        """Return what is to be played: a function of the names, the task and the run's seed."""
         number = int(group[1:])
         seed = (self.config.seed * 1_000_003 + number) * 4096 + member * 64
         return Assignment(
             episode_id=member_id(group, member, attempt),
             group_id=group,
-            task=self.schedule.task(number),
+            task=self._task(group),
             sampling=Sampling(
                 max_tokens=self.config.agent.max_reply_tokens,
                 temperature=self.config.rollout.temperature,
@@ -150,6 +158,20 @@ class Collector:
             ),
             seed=seed,
         )
+
+    def _task(self, group: str) -> Task:
+        """Return a group's task; chosen and written down the first time it is asked for."""
+        if group not in self._tasks:
+            self._tasks[group] = self.schedule.task(int(group[1:]))
+            self.store.admit(group, self._tasks[group].id)
+        return self._tasks[group]
+
+    def _observe(self, group: str) -> None:
+        """Tell the schedule how a group went."""
+        played = [e for e in self.store.group(group) if e.reward is not None]
+        if played:
+            solved = sum(episode.solved for episode in played)
+            self.schedule.observe(played[0].family, solved, len(played))
 
     def _missing(self, group: str) -> list[int]:
         """Return members without a reward that still have attempts."""

@@ -56,6 +56,9 @@ class RolloutConfig(_Section):
     groups_per_step: int = Field(6, ge=1, description="groups (tasks) in one optimiser batch")
     group_size: int = Field(8, ge=2, description="episodes of one task")
     min_group: int = Field(4, ge=2, description="finished members below which a group is dropped")
+    curriculum: Literal["uniform", "informative"] = Field(
+        "uniform", description="every family in turn, or those whose groups carry a gradient"
+    )
     temperature: float = Field(0.7, gt=0, description="applied by sampler and trainer alike")
     top_p: float = Field(
         1.0, gt=0, le=1, description="must be 1: truncation is refused in training"

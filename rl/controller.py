@@ -162,7 +162,8 @@ class Controller:
                 progress.advance(f"loss {result.values.get('loss', float('nan')):.3f}")
 
     async def _reinforce(self, freed: dict[int, list[str]]) -> None:
-        schedule = Schedule(self.tasks.train, self.config.seed)
+        curriculum = self.config.rollout.curriculum
+        schedule = Schedule(self.tasks.train, self.config.seed, curriculum)
         collector = Collector(self.config, self.fleet, self.store, schedule)
         await collector.start([group for step in sorted(freed) for group in freed[step]])
         steps = self.config.optim.steps

@@ -33,6 +33,10 @@ CREATE TABLE IF NOT EXISTS episodes (
     payload BLOB NOT NULL            -- zlib of the episode's JSON
 );
 CREATE INDEX IF NOT EXISTS by_group ON episodes (kind, group_id);
+CREATE TABLE IF NOT EXISTS admitted (
+    group_id TEXT PRIMARY KEY,
+    task_id TEXT NOT NULL            -- what the schedule chose, before anything was played
+);
 CREATE TABLE IF NOT EXISTS batches (
     group_id TEXT PRIMARY KEY,
     step INTEGER NOT NULL,           -- the optimiser step that consumed it
@@ -118,6 +122,23 @@ class Store:
             (kind,),
         )
         return [group_id for (group_id,) in rows]
+
+    def admit(self, group_id: str, task_id: str) -> None:
+        """Write down which task a new group plays.
+
+        Raises:
+            StoreError: the disk refused.
+        """
+        with self._lock:
+            try:
+                with self._db:
+                    self._db.execute("INSERT INTO admitted VALUES (?, ?)", (group_id, task_id))
+            except sqlite3.Error as error:
+                raise StoreError(f"group {group_id} could not be admitted: {error}") from error
+
+    def admitted(self) -> dict[str, str]:
+        """Return ``group id → task id`` of every group that was started."""
+        return dict(self._query("SELECT group_id, task_id FROM admitted", ()))
 
     def consume(self, step: int, outcomes: dict[str, str]) -> None:
         """Bind groups to an optimiser step: ``group id → "trained"`` or the reason it was dropped.
