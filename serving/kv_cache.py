@@ -9,6 +9,7 @@ Axes: ``_R`` row, ``_B`` row being decoded (0..B-1), ``_N`` tokens of a step lai
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -41,9 +42,11 @@ class KVCache:
 
     def _allocate(self, capacity: int) -> Tensor:
         s = self._shape
+        size = (s.num_layers, self._num_rows, s.num_kv_heads, capacity, s.head_dim)
         try:
-            return torch.empty(s.num_layers, self._num_rows, s.num_kv_heads, capacity, s.head_dim)
-        except RuntimeError as error:
+            # zeros, since a masked NaN is still NaN; calloc touches no page before it is written
+            return torch.from_numpy(np.zeros(size, np.float32))
+        except MemoryError as error:
             raise EngineError(
                 f"no memory for {self._num_rows} sequences of {capacity} tokens; "
                 "lower max_slots or max_len"

@@ -11,7 +11,7 @@ Axes: ``_N`` tokens of all sequences of a step laid end to end, ``_V`` vocabular
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .errors import ModelError
+from .matrix import Matrix
 
 SUPPORTED = ("llama", "mistral", "qwen2", "qwen3")
 
@@ -50,14 +51,13 @@ class Layer:
     """Weights of one block; the HF names are views into them (see ``LlamaModel.params``)."""
 
     attn_norm: Tensor  # [hidden]
-    qkv: Tensor  # [(heads + 2 kv_heads) * dim, hidden]
-    qkv_bias: Tensor | None
+    qkv: Matrix  # [(heads + 2 kv_heads) * dim, hidden]
     q_norm: Tensor | None  # [dim]
     k_norm: Tensor | None
-    out: Tensor  # [hidden, heads * dim]
+    out: Matrix  # [hidden, heads * dim]
     mlp_norm: Tensor
-    gate_up: Tensor  # [2 ffn, hidden]
-    down: Tensor  # [hidden, ffn]
+    gate_up: Matrix  # [2 ffn, hidden]
+    down: Matrix  # [hidden, ffn]
 
 
 class LlamaModel:
@@ -65,8 +65,8 @@ class LlamaModel:
 
     Attributes:
         shape: sizes.
-        params: HF parameter name → view into the (fused) weights; writing to a view updates the
-            model in place.
+        params: HF parameter name → view into the (fused) weights; writing to a view changes the
+            model in place; call ``refresh`` with the names written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -78,16 +78,24 @@ class LlamaModel:
         config = _read_config(folder)
         self.shape = _shape(config)
         self.params: dict[str, Tensor] = {}
+        self._matrices: dict[int, Matrix] = {}  # by address of their storage
         self._layers = [self._new_layer(i) for i in range(self.shape.num_layers)]
         self._embed = self._new("model.embed_tokens.weight", self.shape.vocab, self.shape.hidden)
         self._norm = self._new("model.norm.weight", self.shape.hidden)
-        self._head = (
+        self._head = self._matrix(
             self._embed
             if self.shape.tied
             else self._new("lm_head.weight", self.shape.vocab, self.shape.hidden)
         )
         self._cos, self._sin = _rope_table(config, self.shape.max_len)
         self._read(folder)
+        self.refresh(self.params)
+
+    def refresh(self, names: Iterable[str]) -> None:
+        """Bring what is derived from these parameters up to date, after writing to them."""
+        changed = {self.params[name].untyped_storage().data_ptr() for name in names}
+        for address in changed & self._matrices.keys():
+            self._matrices[address].pack()
 
     @property
     def num_params(self) -> int:
@@ -102,7 +110,7 @@ class LlamaModel:
         num_qk = s.num_heads + s.num_kv_heads
         for i, layer in enumerate(self._layers):
             h = F.rms_norm(x, (s.hidden,), layer.attn_norm, s.rms_eps)
-            qkv = linear(h, layer.qkv, layer.qkv_bias).view(len(x), -1, s.head_dim)
+            qkv = layer.qkv(h).view(len(x), -1, s.head_dim)
             qk, v = qkv[:, :num_qk], qkv[:, num_qk:]
             if layer.q_norm is not None and layer.k_norm is not None:
                 q = F.rms_norm(qk[:, : s.num_heads], (s.head_dim,), layer.q_norm, s.rms_eps)
@@ -110,20 +118,25 @@ class LlamaModel:
                 qk = torch.cat((q, k), dim=1)
             qk = _rotate(qk, cos, sin)
             mixed = attend(i, qk[:, : s.num_heads], qk[:, s.num_heads :], v)
-            x = x + linear(mixed, layer.out)
+            x = x + layer.out(mixed)
             h = F.rms_norm(x, (s.hidden,), layer.mlp_norm, s.rms_eps)
-            gate, up = linear(h, layer.gate_up).chunk(2, dim=-1)
-            x = x + linear(F.silu(gate) * up, layer.down)
+            gate, up = layer.gate_up(h).chunk(2, dim=-1)
+            x = x + layer.down(F.silu(gate) * up)
         return F.rms_norm(x, (s.hidden,), self._norm, s.rms_eps)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [rows, V] of final hidden states [rows, hidden]."""
-        return linear(hidden, self._head)
+        return self._head(hidden)
 
     def _new(self, name: str, *size: int) -> Tensor:
         tensor = torch.empty(*size)
         self.params[name] = tensor
         return tensor
+
+    def _matrix(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
+        matrix = Matrix(weight, bias)
+        self._matrices[weight.untyped_storage().data_ptr()] = matrix
+        return matrix
 
     def _new_layer(self, index: int) -> Layer:
         s = self.shape
@@ -141,14 +154,13 @@ class LlamaModel:
         norms = s.model_type == "qwen3"
         return Layer(
             attn_norm=self._new(f"{prefix}input_layernorm.weight", s.hidden),
-            qkv=qkv,
-            qkv_bias=bias,
+            qkv=self._matrix(qkv, bias),
             q_norm=self._new(f"{prefix}self_attn.q_norm.weight", s.head_dim) if norms else None,
             k_norm=self._new(f"{prefix}self_attn.k_norm.weight", s.head_dim) if norms else None,
-            out=self._new(f"{prefix}self_attn.o_proj.weight", s.hidden, q),
+            out=self._matrix(self._new(f"{prefix}self_attn.o_proj.weight", s.hidden, q)),
             mlp_norm=self._new(f"{prefix}post_attention_layernorm.weight", s.hidden),
-            gate_up=gate_up,
-            down=self._new(f"{prefix}mlp.down_proj.weight", s.hidden, s.ffn),
+            gate_up=self._matrix(gate_up),
+            down=self._matrix(self._new(f"{prefix}mlp.down_proj.weight", s.hidden, s.ffn)),
         )
 
     def _read(self, folder: Path) -> None:
@@ -168,11 +180,6 @@ class LlamaModel:
             missing.discard(name)
         if missing:
             raise ModelError(f"{folder} lacks {len(missing)} tensors, such as {min(missing)}")
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x [N, in] times weight [out, in] transposed, plus bias [out]."""
-    return F.linear(x, weight, bias)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

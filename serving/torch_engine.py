@@ -164,6 +164,7 @@ class TorchEngine:
                 raise EngineError(f"version {version} is older than {self._version} in use")
             for name, tensor in tensors.items():
                 self._model.params[name].copy_(tensor)
+            self._model.refresh(tensors)
             self._version = version
             self._counts["loads"] += 1
             self._scheduler.weights_changed()

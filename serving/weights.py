@@ -63,7 +63,7 @@ def read(path: Path, params: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
     ``lm_head.weight`` of a model with tied embeddings is left out.
 
     Raises:
-        EngineError: unreadable file, no tensors, an unknown name or another shape.
+        EngineError: unreadable file, no tensors, an unknown name, another shape, NaN or infinity.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -87,4 +87,6 @@ def read(path: Path, params: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
                 f"{path}: {name} is {list(tensor.shape)}, the model has "
                 f"{list(params[name].shape)}; old weights kept"
             )
+        if not bool(tensor.isfinite().all()):
+            raise EngineError(f"{path}: {name} holds NaN or infinity; old weights kept")
     return tensors

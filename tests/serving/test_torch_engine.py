@@ -128,6 +128,14 @@ def test_many_more_requests_than_slots(engine: TorchEngine, tiny: Path) -> None:
     assert engine.stats()["finished"] == 24
 
 
+def test_what_lies_beyond_a_row_is_never_read(engine: TorchEngine) -> None:
+    """Bug prevented: memory that was never written, masked, still turning scores into NaN."""
+    assert not engine._cache._k.any() and not engine._cache._v.any()
+    tickets = [engine.submit(PROMPT[: 9 * i + 1], Sampling(max_tokens=9)) for i in range(8)]
+    for ticket in tickets:
+        assert all(value <= 0 for value in ticket.future.result(60).logprobs_T)
+
+
 def test_score_equals_sampling(engine: TorchEngine) -> None:
     sampled = run(engine, PROMPT, max_tokens=15, seed=2, temperature=0.8)
     ids = [*PROMPT, *sampled.token_ids_T]
@@ -179,6 +187,7 @@ def test_bad_weights_are_refused_and_the_old_ones_kept(
     bad = [
         {norm: good[norm] * 2, "model.other.weight": torch.zeros(3)},
         {norm: good[norm] * 2, embed: torch.zeros(3, 3)},
+        {norm: good[norm] * float("nan")},
     ]
     for version, state in enumerate(bad, start=1):
         with pytest.raises(EngineError, match="old weights kept"):
