@@ -64,6 +64,35 @@ class Assignment:
     sampling: Sampling
     seed: int = 0
 
+    def record(
+        self,
+        stop: StopReason,
+        *,
+        reward: float | None = None,
+        turns: tuple[Turn, ...] = (),
+        error: str = "",
+        started_at: float = 0.0,
+        duration_s: float = 0.0,
+    ) -> Episode:
+        """Return the episode this assignment led to."""
+        return Episode(
+            id=self.episode_id,
+            group_id=self.group_id,
+            task_id=self.task.id,
+            env=self.task.env,
+            split=self.task.split,
+            family=self.task.family,
+            turns=turns,
+            reward=reward,
+            stop_reason=stop,
+            error=error,
+            temperature=self.sampling.temperature,
+            started_at=started_at,
+            duration_s=duration_s,
+            seed=self.seed,
+            meta={"tags": list(self.task.tags)},
+        )
+
 
 @dataclass
 class _Progress:
@@ -99,23 +128,13 @@ async def play(
         stop, error = StopReason.ENV_ERROR, _first_cause(cause)
     except PolicyError as cause:
         stop, error = StopReason.POLICY_ERROR, _first_cause(cause)
-    task = assignment.task
-    return Episode(
-        id=assignment.episode_id,
-        group_id=assignment.group_id,
-        task_id=task.id,
-        env=task.env,
-        split=task.split,
-        family=task.family,
-        turns=tuple(progress.turns),
+    return assignment.record(
+        stop,
         reward=None if stop.failed else progress.reward,
-        stop_reason=stop,
+        turns=tuple(progress.turns),
         error=error,
-        temperature=assignment.sampling.temperature,
         started_at=started,
         duration_s=time.monotonic() - clock,
-        seed=assignment.seed,
-        meta={"tags": list(task.tags)},
     )
 
 

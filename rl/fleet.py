@@ -126,11 +126,11 @@ class RayFleet:
             return episode
         except RayActorError as error:
             self._replace_worker(name)
-            return failed_episode(assignment, StopReason.WORKER_LOST, error)
+            return assignment.record(StopReason.WORKER_LOST, error=_one_line(error))
         except StalledError as error:
-            return failed_episode(assignment, StopReason.WORKER_LOST, error)
+            return assignment.record(StopReason.WORKER_LOST, error=_one_line(error))
         except RayError as error:
-            return failed_episode(assignment, StopReason.ENV_ERROR, error)
+            return assignment.record(StopReason.ENV_ERROR, error=_one_line(error))
         finally:
             async with self._slot_free:
                 if name in self._load:
@@ -260,25 +260,6 @@ class RayFleet:
             raise RunError(f"the trainer's {method} failed: {_one_line(cause)}") from cause
         except RayActorError as error:
             raise RunError(f"the trainer died in {method}: {_one_line(error)}") from error
-
-
-def failed_episode(assignment: Assignment, stop: StopReason, error: Exception) -> Episode:
-    """Return the record of an attempt that the machine lost before it could report."""
-    task = assignment.task
-    return Episode(
-        id=assignment.episode_id,
-        group_id=assignment.group_id,
-        task_id=task.id,
-        env=task.env,
-        split=task.split,
-        family=task.family,
-        turns=(),
-        reward=None,
-        stop_reason=stop,
-        error=_one_line(error),
-        temperature=assignment.sampling.temperature,
-        seed=assignment.seed,
-    )
 
 
 def _actor(cls: type, **options: Any) -> Any:
