@@ -6,6 +6,7 @@ them back in ``close``.
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -125,7 +126,7 @@ class PolicyHost:
 
         folder = resolve(config.model)
         options = EngineOptions(
-            threads=config.engine.threads or 0,
+            threads=config.engine.threads or cores(),
             max_slots=config.engine.max_slots,
             max_len=config.engine.context,
         )
@@ -150,6 +151,11 @@ class PolicyHost:
         self.engine.close()
 
 
+def cores() -> int:
+    """Return the cores this process may use. Said outright: Ray limits OpenMP to one thread."""
+    return len(os.sched_getaffinity(0))
+
+
 class TrainerHost:
     """The trainer with its publications and checkpoints.
 
@@ -170,7 +176,7 @@ class TrainerHost:
             resolve(config.model),
             config.algorithm,
             config.optim,
-            config.trainer,
+            config.trainer.model_copy(update={"threads": config.trainer.threads or cores()}),
             config.lora,
             config.seed,
         )
