@@ -82,11 +82,11 @@ def test_other_architectures_are_refused(tmp_path: Path) -> None:
         TorchEngine(tmp_path, OPTIONS)
 
 
-def test_seeded_tokens_do_not_depend_on_the_batch(engine: TorchEngine) -> None:
+def test_seeded_tokens_do_not_depend_on_the_batch(engine: TorchEngine, tmp_path: Path) -> None:
     """Bug prevented: one shared random generator, rows mixed up on joining and leaving."""
     prompts = [PROMPT[i : i + 20 + 9 * i] for i in range(6)]
     alone = [run(engine, p, max_tokens=10 + 5 * i, seed=i) for i, p in enumerate(prompts)]
-    engine.load(*_same_weights(engine))  # drops the prefix cache
+    engine.load(*_same_weights(engine, tmp_path))  # drops the prefix cache
     tickets = [
         engine.submit(p, Sampling(max_tokens=10 + 5 * i, seed=i)) for i, p in enumerate(prompts)
     ]
@@ -145,8 +145,7 @@ def test_score_equals_sampling(engine: TorchEngine) -> None:
     assert scores[2] == pytest.approx(scores[0][: len(PROMPT) - 1], abs=1e-4)
 
 
-def _same_weights(engine: TorchEngine) -> tuple[Path, int]:
-    folder = weights.publication_dir("test", 1 << 20)
+def _same_weights(engine: TorchEngine, folder: Path) -> tuple[Path, int]:
     params = {name: tensor.clone() for name, tensor in engine._model.params.items()}
     return weights.publish(params, folder, engine.version + 1), engine.version + 1
 
