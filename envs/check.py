@@ -37,7 +37,7 @@ NONSENSE = (
     "exec sleep 100",
     "sleep 100 & disown",
     ":(){ :|:& };:",
-    "rm -rf --no-preserve-root / /work /tmp ~ 2>/dev/null",
+    "rm -rf --no-preserve-root / /workspace /tmp ~ 2>/dev/null",
     "x" * 60000,
 )
 SHORT_S = 1.0

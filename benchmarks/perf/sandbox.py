@@ -80,8 +80,8 @@ def _files(sandbox: DockerSandbox, rounds: int, budget_s: float) -> list[Row]:
     data = bytes(1 << 16)
     medians = medians_ms(
         {
-            "write_file 64 kB": lambda: sandbox.write_file("/work/f", data),
-            "read_file 64 kB": lambda: sandbox.read_file("/work/f"),
+            "write_file 64 kB": lambda: sandbox.write_file("/workspace/f", data),
+            "read_file 64 kB": lambda: sandbox.read_file("/workspace/f"),
         },
         rounds,
         budget_s=budget_s,

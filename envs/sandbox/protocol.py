@@ -29,7 +29,7 @@ class SandboxSpec:
     """
 
     image: str
-    workdir: str = "/work"
+    workdir: str = "/workspace"
     memory_bytes: int = 512 * 2**20
     pids: int = 128
     disk_bytes: int = 64 * 2**20

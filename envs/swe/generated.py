@@ -11,7 +11,7 @@ from envs.swe.corpus import Function, load_functions
 from envs.swe.edits import sed_command
 from envs.types import Split, Task, TaskLimits
 
-FOLDER = "/work/app"
+FOLDER = "/workspace/app"
 HELDOUT_FUNCTIONS = frozenset(
     (
         "add_minutes", "balanced", "clamp", "digit_sum", "discount", "find_index", "grade",

@@ -64,7 +64,7 @@ def _task(pair: Pair, split: Split) -> Task:
         limits=_LIMITS,
         data={
             "kind": "tests",
-            "folder": f"/work/{pair.package}",
+            "folder": f"/workspace/{pair.package}",
             "import_root": pair.import_root,
             "sources": list(pair.sources),
             "tests": list(pair.tests),

@@ -31,7 +31,7 @@ class TerminalEnv(ShellEnv):
         checks: the goal state (``envs.terminal.checks``).
         oracle: commands that solve the task.
         partial: grant partial credit; false if missing.
-        root: what relative paths start from; ``/work`` if missing.
+        root: what relative paths start from; ``/workspace`` if missing.
 
     How a state is judged: files are inspected by one program inside the sandbox after everything
     of the agent's has ended; processes just before that, as they would be gone; programs the task
@@ -44,7 +44,7 @@ class TerminalEnv(ShellEnv):
     def set_up(self, sandbox: Sandbox, task: Task) -> None:
         """Write the files, run the set-up commands."""
         self._alive: dict[int, tuple[bool, str]] = {}
-        root = task.data.get("root", "/work")
+        root = task.data.get("root", "/workspace")
         request = {"root": root, "files": task.data.get("files", {})}
         if request["files"]:
             result = _run_inside(sandbox, "placer", request, SETUP_TIMEOUT_S)
@@ -118,7 +118,7 @@ def _inspect(
     sandbox: Sandbox, task: Task, specs: Mapping[int, checks.Check]
 ) -> dict[int, tuple[bool, str]]:
     """Have the inspector judge these checks; keys are their places in the task."""
-    request = {"root": task.data.get("root", "/work"), "checks": list(specs.values())}
+    request = {"root": task.data.get("root", "/workspace"), "checks": list(specs.values())}
     result = _run_inside(sandbox, "inspector", request, task.limits.verifier_timeout_s)
     try:
         rows = json.loads(result.output)
@@ -135,7 +135,7 @@ def _inspect(
 
 def _run_program(sandbox: Sandbox, task: Task, spec: checks.Check) -> tuple[bool, str]:
     """Start the agent's program and compare what it prints, out of its reach."""
-    root = task.data.get("root", "/work")
+    root = task.data.get("root", "/workspace")
     result = sandbox.exec(
         ["/bin/sh", "-c", 'exec "./$0" "$@"', spec["path"], *spec["args"]],
         cwd=root,

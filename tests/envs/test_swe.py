@@ -100,7 +100,7 @@ TRICKS = {
     ),
     "knows the example only": "def clamp(value, low, high): return 3",
     "eats the memory": "x = bytearray(2 << 30)",
-    "deletes itself": "import os; os.remove('/work/app/stats.py'); clamp = None",
+    "deletes itself": "import os; os.remove('/workspace/app/stats.py'); clamp = None",
 }
 
 
@@ -171,7 +171,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Task:
     facts.write_text(json.dumps({"pass_to_pass": ["tests/test_pkg.py::test_name"]}))
     data: dict[str, Any] = {
         "kind": "tests",
-        "folder": "/work/pkg",
+        "folder": "/workspace/pkg",
         "import_root": "src",
         "sources": ["src/pkg"],
         "tests": ["tests"],
@@ -325,7 +325,7 @@ def judge(sandbox: Any, how: str) -> object:
     if how == "calls":
         return run_calls(sandbox, "f.py", "def f(): return 1", [Check("f()", "1")], 5.0)
     if how == "harvest":
-        return harvest(sandbox, "/work", ["pkg"])
+        return harvest(sandbox, "/workspace", ["pkg"])
     return run_suite(sandbox, Suite(TESTS, ("tests",), "src"), {}, timeout_s=5.0)
 
 

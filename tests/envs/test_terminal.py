@@ -127,7 +127,7 @@ GOAL = [checks.file("out", "right")]
         "(while :; do pkill -9 python3; done) > /dev/null 2>&1 &",
         "python3 -c 'import time\nwhile True: time.sleep(1)' &",
         "for i in $(seq 90); do sleep 60 & done",
-        "export PYTHONSTARTUP=/work/x PYTHONPATH=/work; alias python3=true; PATH=/work",
+        "export PYTHONSTARTUP=/workspace/x PYTHONPATH=/workspace; alias python3=true; PATH=/tmp",
         "head -c 80M /dev/urandom > fill; true",
     ],
 )
@@ -195,7 +195,7 @@ def test_set_up_writes_what_the_task_says(env: TerminalEnv) -> None:
     observation, *_ = env.step(
         "cat l by_setup; stat -c '%a %n' a a/b.txt raw d; od -An -tx1 raw; pwd"
     )
-    expected = "text\nmade\n755 a\n644 a/b.txt\n600 raw\n700 d\n ff fe\n/work\n"
+    expected = "text\nmade\n755 a\n644 a/b.txt\n600 raw\n700 d\n ff fe\n/workspace\n"
     assert observation["output"] == expected
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from serving.engine import EngineOptions
-from serving.models import cache_dir, resolve
+from serving.models import resolve
 from serving.renderer import Renderer
 from serving.server import PolicyServer
 from serving.torch_engine import TorchEngine
@@ -21,8 +21,6 @@ def tiny() -> Path:
 
 @pytest.fixture(scope="session")
 def smollm() -> Path:
-    if not (cache_dir() / "smollm2-135m" / "config.json").is_file():
-        pytest.skip("the 135M model is not in the cache; python -m serving model=smollm2-135m")
     return resolve("smollm2-135m")
 
 

@@ -8,7 +8,7 @@ def shell_state_stays(sandbox: Sandbox) -> None:
     """Directory, variables, functions, aliases and ``$?`` stay from one command to the next."""
     sandbox.shell("mkdir -p d && cd d && x='a b' && f() { echo \"f $1\"; } && export y=2")
     result = sandbox.shell("pwd; echo $x; f 1; sh -c 'echo $y'")
-    expect(result.output == "/work/d\na b\nf 1\n2\n", "state is lost", result)
+    expect(result.output == "/workspace/d\na b\nf 1\n2\n", "state is lost", result)
     sandbox.shell("(exit 7)")
     result = sandbox.shell("echo $?")
     expect(result.output == "7\n", "the last status is lost", result)
@@ -81,7 +81,7 @@ def hang_of_program(sandbox: Sandbox) -> None:
 def ignored_signals(sandbox: Sandbox) -> None:
     """A program that ignores every signal that can be ignored is killed."""
     script = "import signal,time\nfor s in (1,2,3,15): signal.signal(s, signal.SIG_IGN)\n"
-    sandbox.write_file("/work/deaf.py", (script + "time.sleep(100)").encode())
+    sandbox.write_file("/workspace/deaf.py", (script + "time.sleep(100)").encode())
     result = sandbox.shell("python3 deaf.py", timeout_s=1)
     expect(result.timed_out, "not a time-out", result)
     left = sandbox.shell("ps -eo args= | grep -c '[d]eaf'")
@@ -133,7 +133,7 @@ def shell_exits(sandbox: Sandbox) -> None:
         expect(after.output == "/tmp/own\n", f"{command}: directory or shell lost", after)
     sandbox.shell("rmdir /tmp/own; exit")
     after = sandbox.shell("pwd")
-    expect(after.output == "/work\n", "a directory that is gone ends every shell", after)
+    expect(after.output == "/workspace\n", "a directory that is gone ends every shell", after)
 
 
 def unfinished_syntax(sandbox: Sandbox) -> None:
@@ -184,12 +184,14 @@ def sabotage(sandbox: Sandbox) -> None:
 
 def program_environment_clean(sandbox: Sandbox) -> None:
     """Nothing of the persistent shell reaches ``exec``: a verifier cannot be fooled by it."""
-    sandbox.shell("export PATH=/work/bin:$PATH EVIL=1 BASH_ENV=/work/x; cd /tmp; umask 777")
-    sandbox.shell("mkdir -p /work/bin; ls() { echo fake; }; export -f ls")
+    sandbox.shell(
+        "export PATH=/workspace/bin:$PATH EVIL=1 BASH_ENV=/workspace/x; cd /tmp; umask 777"
+    )
+    sandbox.shell("mkdir -p /workspace/bin; ls() { echo fake; }; export -f ls")
     result = sandbox.exec(["bash", "-c", "echo $EVIL$BASH_ENV; pwd; umask; type -t ls; echo $PATH"])
     lines = result.output.splitlines()
-    expect(lines[:4] == ["", "/work", "0022", "file"], "the shell leaks", result)
-    expect("/work/bin" not in lines[4], "the shell's PATH leaks", result)
+    expect(lines[:4] == ["", "/workspace", "0022", "file"], "the shell leaks", result)
+    expect("/workspace/bin" not in lines[4], "the shell's PATH leaks", result)
 
 
 def program_options(sandbox: Sandbox) -> None:
@@ -197,7 +199,7 @@ def program_options(sandbox: Sandbox) -> None:
     result = sandbox.exec(["sh", "-c", "pwd; echo $A"], cwd="/tmp", env={"A": "1"})
     expect(result.output == "/tmp\n1\n", "not applied", result)
     result = sandbox.exec(["sh", "-c", "pwd; echo $A"])
-    expect(result.output == "/work\n\n", "they stay", result)
+    expect(result.output == "/workspace\n\n", "they stay", result)
     expect(sandbox.exec(["true"], cwd="/nonesuch").exit_code == 126, "missing cwd not reported")
 
 

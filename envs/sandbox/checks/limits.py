@@ -37,23 +37,23 @@ def memory_hog(sandbox: Sandbox) -> None:
 
 def disk_full(sandbox: Sandbox) -> None:
     """No writable place takes more than its share, nor all of them together take the memory."""
-    for place in ("/work", "/tmp", "/home/agent", "/var/tmp", "/run", "/dev/shm"):
+    for place in ("/workspace", "/tmp", "/home/agent", "/var/tmp", "/run", "/dev/shm"):
         result = sandbox.exec(["dd", "if=/dev/zero", f"of={place}/full", "bs=1M", "count=400"])
         expect(result.exit_code != 0, f"{place} has no size limit", result)
         expect("No space" in result.output, f"{place}: not refused as a full disk", result)
     expect_usable(sandbox)
     sandbox.reset()
-    result = sandbox.shell("dd if=/dev/zero of=/work/again bs=1M count=8 2>&1 && echo fine")
+    result = sandbox.shell("dd if=/dev/zero of=/workspace/again bs=1M count=8 2>&1 && echo fine")
     expect("fine" in result.output, "a reset does not give the space back", result)
 
 
 def inodes_exhausted(sandbox: Sandbox) -> None:
     """Empty files cost the kernel memory: their number is bounded too."""
-    script = "import os\nfor i in range(100000): open(f'/work/f{i}', 'w').close()"
+    script = "import os\nfor i in range(100000): open(f'/workspace/f{i}', 'w').close()"
     result = sandbox.exec(["python3", "-c", script], timeout_s=60)
     expect("No space left" in result.output, "files without end", result)
     sandbox.reset()
-    expect(sandbox.shell("ls -A /work").output == "", "files survive the reset")
+    expect(sandbox.shell("ls -A /workspace").output == "", "files survive the reset")
     expect_usable(sandbox)
 
 

@@ -3,7 +3,7 @@
 from envs.sandbox.checks import collect, expect, expect_usable
 from envs.sandbox.protocol import Sandbox
 
-PLACES = "/work /tmp /home/agent /var/tmp /run /dev/shm /dev/mqueue"
+PLACES = "/workspace /tmp /home/agent /var/tmp /run /dev/shm /dev/mqueue"
 LISTING = f"find {PLACES} -printf '%p %m %s %l\\n' 2>/dev/null | sort"
 
 
@@ -16,8 +16,9 @@ def reset_clears_files(sandbox: Sandbox) -> None:
         f"for d in {PLACES}; do mkdir -p $d/a/.b; echo x > $d/a/.b/c; echo x > $d/.hidden; "
         "ln -s /etc/passwd $d/link; mkfifo $d/pipe; done 2>/dev/null; "
         "rm -f ~/.bashrc ~/.profile; echo evil > ~/.bash_profile; chmod 000 /tmp/a; "
-        "mkdir -p /work/locked/in; chmod -R 000 /work/locked; chmod 700 /work /tmp; "
-        "touch '/work/-rf' $'/work/new\\nline'; cd /work; for i in {1..300}; do mkdir d; cd d; done"
+        "mkdir -p /workspace/locked/in; chmod -R 000 /workspace/locked; chmod 700 /workspace /tmp; "
+        "touch '/workspace/-rf' $'/workspace/new\\nline'; cd /workspace; "
+        "for i in {1..300}; do mkdir d; cd d; done"
     )
     sandbox.reset()
     after = sandbox.exec(["sh", "-c", LISTING])
@@ -54,7 +55,7 @@ def reset_clears_shell(sandbox: Sandbox) -> None:
     sandbox.shell("export X=1; f() { :; }; alias ll=ls; cd /tmp; umask 000; set -f; ulimit -n 100")
     sandbox.reset()
     result = sandbox.shell('echo "[$X]"; type f ll 2>/dev/null; pwd; umask; echo *; ulimit -n')
-    expect(result.output == "[]\n/work\n0022\n*\n1024\n", "the shell remembers", result)
+    expect(result.output == "[]\n/workspace\n0022\n*\n1024\n", "the shell remembers", result)
 
 
 def reset_clears_shared_memory(sandbox: Sandbox) -> None:
@@ -76,7 +77,7 @@ def reset_after_wreck(sandbox: Sandbox) -> None:
     """``rm -rf /`` and more break the agent's own things only; a reset mends those."""
     fresh = sandbox.exec(["sh", "-c", LISTING])
     sandbox.shell(
-        "rm -rf --no-preserve-root / 2>/dev/null; mv /work /gone; chmod 000 ~", timeout_s=20
+        "rm -rf --no-preserve-root / 2>/dev/null; mv /workspace /gone; chmod 000 ~", timeout_s=20
     )
     expect_usable(sandbox)
     sandbox.reset()
@@ -93,11 +94,11 @@ def reset_in_a_fork_bomb(sandbox: Sandbox) -> None:
 
 def kill_processes_keeps_files(sandbox: Sandbox) -> None:
     """The verifier finds the files, and nothing of the agent's alive beside it."""
-    sandbox.shell("echo 1 > f; cd /tmp; (while :; do echo 2 > /work/f; done) & sleep 0.1")
+    sandbox.shell("echo 1 > f; cd /tmp; (while :; do echo 2 > /workspace/f; done) & sleep 0.1")
     sandbox.kill_processes()
-    sandbox.write_file("/work/f", b"3")
+    sandbox.write_file("/workspace/f", b"3")
     expect(sandbox.exec(["sleep", "0.2"]).exit_code == 0, "cannot run")
-    expect(sandbox.read_file("/work/f") == b"3", "a process of the agent's lives on")
+    expect(sandbox.read_file("/workspace/f") == b"3", "a process of the agent's lives on")
     expect_usable(sandbox)
 
 
