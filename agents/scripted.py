@@ -47,7 +47,7 @@ class ScriptedPolicy:
         tokens: tuple[int, ...] = ()
         if self.renderer is not None:
             prompt = self._prompt(self.renderer, messages)
-            tokens = (*self.renderer.encode(text), *_end(self.renderer, messages))
+            tokens = (*self.renderer.encode_content(text), *_end(self.renderer, messages))
             self._last = (prompt, tokens)
         generation = Generation(tokens, (), (), "stop")
         return Reply(f"scripted-{session}-{self._said}", text, prompt, generation)

@@ -119,7 +119,8 @@ class PolicyHost:
     """
 
     def __init__(self, config: RunConfig, api_key: str, port: int = 0) -> None:
-        from serving.engine import EngineOptions, build_engine
+        from serving.engine import EngineOptions
+        from serving.engines import build_engine
         from serving.models import resolve
         from serving.renderer import Renderer
         from serving.server import PolicyServer

@@ -15,7 +15,8 @@ import sys
 import threading
 from dataclasses import asdict, fields
 
-from .engine import EngineOptions, build_engine
+from .engine import EngineOptions
+from .engines import build_engine
 from .errors import ModelError, PolicyUnavailable
 
 USAGE = """\

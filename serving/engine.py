@@ -1,18 +1,16 @@
-"""The engine's contract and the table of engines by name.
+"""The engine's contract; ``serving.engines`` holds the table of engines by name.
 
 An engine samples token ids from token ids; it knows nothing of messages. Methods are called from
 any thread; ``submit`` never blocks.
 """
 
 import asyncio
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from .errors import ModelError
 from .types import Generation, Sampling
 
 # called in the engine's thread for each sampled token: (token id, log-prob, policy version)
@@ -112,29 +110,3 @@ class EngineOptions:
     cached_slots: int = 32
     max_len: int = 0
     prefill_tokens: int = 256
-
-
-def build_engine(name: str, folder: Path, options: EngineOptions | None = None) -> Engine:
-    """Start the engine called ``name`` on a model folder in HF layout.
-
-    Raises:
-        ModelError: no such engine, or it cannot run this model.
-    """
-    if name not in ENGINES:
-        near = difflib.get_close_matches(name, ENGINES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ModelError(f"no engine {name!r}{hint} Engines: {', '.join(ENGINES)}")
-    return ENGINES[name](folder, options or EngineOptions())
-
-
-def _torch(folder: Path, options: EngineOptions) -> Engine:
-    from .torch_engine import TorchEngine
-
-    return TorchEngine(folder, options)
-
-
-def _sglang(folder: Path, options: EngineOptions) -> Engine:
-    raise ModelError("engine=sglang is not part of this version; use engine=torch")
-
-
-ENGINES: dict[str, Callable[[Path, EngineOptions], Engine]] = {"torch": _torch, "sglang": _sglang}

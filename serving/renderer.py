@@ -4,10 +4,14 @@ Three lines on continuing: the next prompt is the previous prompt, the sampled i
 template writes after an assistant's content. That tail is found by rendering the conversation with
 a sentinel in place of the reply, so sampled tokens are never decoded and tokenised again.
 
+What a message says is only text: the name of a special token in it (``<|im_end|>`` printed by a
+command, say) is tokenised as letters, so that nobody's output can end a turn or open another.
+
 Left out: tool calls, reasoning blocks, images.
 """
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +23,7 @@ from .stopping import end_token_ids
 from .types import Message
 
 SENTINEL = "\u2402reply\u2403"
+OPEN, CLOSE = "\ue0f1", "\ue0f2"  # private use: around special tokens' names that are only text
 
 
 class Drift(StrEnum):
@@ -65,6 +70,11 @@ class Renderer:
         if not self._tokenizer.chat_template:
             raise ModelError(f"{folder} has no chat template; use an instruct model")
         self.end_ids = end_token_ids(folder)
+        added = self._tokenizer.added_tokens_decoder.values()
+        names = {token.content for token in added if token.special}
+        names |= set(self._tokenizer.all_special_tokens)
+        longest_first = sorted(names, key=len, reverse=True)
+        self._special = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
 
     def render(self, messages: Sequence[Message]) -> Prompt:
         """Return the prompt of a conversation without recorded turns."""
@@ -113,7 +123,7 @@ class Renderer:
         try:
             return str(
                 self._tokenizer.apply_chat_template(
-                    [_plain(message) for message in messages],
+                    [self._plain(message) for message in messages],
                     tokenize=False,
                     add_generation_prompt=True,
                 )
@@ -124,12 +134,35 @@ class Renderer:
             ) from error
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of rendered text; special tokens written in it count as such."""
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
+        """Return the ids of rendered text; special tokens the template wrote count as such."""
+        ids: list[int] = []
+        for index, part in enumerate(re.split(f"{OPEN}(.*?){CLOSE}", text)):
+            only_text = index % 2 == 1
+            ids += self._tokenizer.encode(
+                part, add_special_tokens=False, split_special_tokens=only_text
+            )
+        return ids
+
+    def encode_content(self, content: str) -> list[int]:
+        """Return the ids of what somebody says; special tokens' names in it are only text."""
+        return self.encode(self._as_text(content))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of ids without special tokens."""
         return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))
+
+    def _plain(self, message: Message) -> Mapping[str, Any]:
+        """Return a message with text parts joined, as templates of text models expect, and the
+        names of special tokens in it marked as text."""
+        content = message.get("content")
+        if isinstance(content, list):
+            content = "".join(part["text"] for part in content)
+        if not content:
+            return {**message, "content": ""}
+        return {**message, "content": self._as_text(str(content))}
+
+    def _as_text(self, content: str) -> str:
+        return self._special.sub(lambda found: f"{OPEN}{found[0]}{CLOSE}", content)
 
     @functools.cached_property
     def vocab_size(self) -> int:
@@ -195,11 +228,3 @@ class TextStream:
             ),
             default=0,
         )
-
-
-def _plain(message: Message) -> Mapping[str, Any]:
-    """Return a message with text parts joined, as templates of text models expect."""
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "".join(part["text"] for part in content)
-    return {**message, "content": content if content is not None else ""}

@@ -15,6 +15,7 @@ from benchmarks.perf.rows import Row, machine_facts, table
 from envs.errors import MissingDependency
 
 BENCHES = {
+    "engine": "benchmarks.perf.engine",
     "sandbox": "benchmarks.perf.sandbox",
 }
 

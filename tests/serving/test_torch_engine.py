@@ -9,7 +9,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 
 from serving import weights
-from serving.engine import EngineOptions, build_engine
+from serving.engine import EngineOptions
+from serving.engines import build_engine
 from serving.errors import ContextOverflow, EngineError, ModelError, RequestRefused
 from serving.renderer import Renderer
 from serving.torch_engine import TorchEngine
