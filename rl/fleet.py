@@ -69,7 +69,7 @@ class RayFleet:
         self.config, self.run_id, self.folder = config, run_id, folder
         self.api_key = secrets.token_urlsafe(24)
         self.address = PolicyAddress("", self.api_key)
-        self.publish_folder = _publish_folder(run_id, folder)
+        self.publish_folder = _publish_folder(run_id, folder, config.ray.address is None)
         self._policy: Any = None
         self._trainer: Any = None
         self._workers: dict[str, Any] = {}
@@ -125,7 +125,7 @@ class RayFleet:
                 await self._revive_policy()
             return episode
         except RayActorError as error:
-            self._replace_worker(name)
+            await self._replace_worker(name)
             return assignment.record(StopReason.WORKER_LOST, error=_one_line(error))
         except StalledError as error:
             return assignment.record(StopReason.WORKER_LOST, error=_one_line(error))
@@ -233,7 +233,7 @@ class RayFleet:
         ).remote(self.config, self.run_id, name, self.address)
         self._load[name] = 0
 
-    def _replace_worker(self, name: str) -> None:
+    async def _replace_worker(self, name: str) -> None:
         """Reap what a dead worker left, then start another. Once per worker."""
         if self._workers.pop(name, None) is None:
             return
@@ -241,7 +241,7 @@ class RayFleet:
         from envs.sandbox.reaper import reap
 
         log.warning("rollout worker %s died; its sandboxes are removed and a new one starts", name)
-        reap(run_id=self.run_id)
+        await asyncio.get_running_loop().run_in_executor(None, reap, self.run_id)
         self._start_worker()
 
     def _has_room(self) -> bool:
@@ -286,10 +286,11 @@ async def _quietly(ref: Awaitable[Any], timeout_s: float) -> None:
         log.debug("closing: %s", error)
 
 
-def _publish_folder(run_id: str, folder: Path) -> Path:
-    """Weights for the engine go through memory where there is room for three copies."""
+def _publish_folder(run_id: str, folder: Path, one_machine: bool) -> Path:
+    """Weights for the engine go through memory where trainer and engine share one with room for
+    three copies; on a cluster through the run folder, which every node must see."""
     shm = Path("/dev/shm")
-    if shm.is_dir() and shutil.disk_usage(shm).free > 2 << 30:
+    if one_machine and shm.is_dir() and shutil.disk_usage(shm).free > 2 << 30:
         return shm / f"clawgym-{run_id}"
     return folder / "publication"
 

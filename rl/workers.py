@@ -137,6 +137,7 @@ class PolicyHost:
             engine,
             Renderer(folder),
             api_key=api_key,
+            host=_host(config),
             port=port,
             model_name=config.model,
         )
@@ -150,6 +151,15 @@ class PolicyHost:
         """Stop serving. Idempotent."""
         self.server.stop()
         self.engine.close()
+
+
+def _host(config: RunConfig) -> str:
+    """Return the address to serve at: loopback on one machine, the node's own on a cluster."""
+    if config.ray.address is None:
+        return "127.0.0.1"
+    import ray
+
+    return str(ray.util.get_node_ip_address())
 
 
 def cores() -> int:
