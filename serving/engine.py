@@ -93,6 +93,16 @@ async def generate(
         raise
 
 
+# least and most of each option; max_len may also be 0
+LIMITS = {
+    "threads": (0, 1024),
+    "max_slots": (1, 4096),
+    "cached_slots": (0, 4096),
+    "max_len": (2, 1 << 24),
+    "prefill_tokens": (1, 1 << 20),
+}
+
+
 @dataclass(frozen=True)
 class EngineOptions:
     """What an engine may be told at start; the same keys stand on the command line.
@@ -103,6 +113,9 @@ class EngineOptions:
         cached_slots: finished sequences kept for prompts that start like them.
         max_len: most tokens of a prompt and its reply; 0 takes the model's, up to 8192.
         prefill_tokens: most prompt tokens computed in one step beside the decoded ones.
+
+    Raises:
+        ValueError: a value outside ``LIMITS``.
     """
 
     threads: int = 0
@@ -110,3 +123,10 @@ class EngineOptions:
     cached_slots: int = 32
     max_len: int = 0
     prefill_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in LIMITS.items():
+            value = getattr(self, name)
+            if not least <= value <= most and not (name == "max_len" and value == 0):
+                zero = "0 or " if name == "max_len" else ""
+                raise ValueError(f"{name} must be {zero}{least}..{most}, not {value}")

@@ -5,15 +5,53 @@ Axes: ``_N`` tokens of all sequences, ``_V`` vocabulary.
 
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 
 import torch
 from torch import Tensor
 
+from .calls import fail
 from .kv_cache import causal_attention
 from .llama import LlamaModel
 
 TOKENS_PER_BATCH = 1024
 LOGIT_ROWS = 256  # rows of logits held at once
+
+
+class ScoreJob:
+    """Sequences to score batch by batch, so that decode steps pass in between.
+
+    All log-probs come of one version of the weights: when they change half-way the job starts over
+    and then runs to its end in one go, so that frequent loads cannot starve it.
+    """
+
+    def __init__(self, ids: Sequence[Sequence[int]], temperature: float) -> None:
+        self.future: Future[list[list[float]]] = Future()
+        self._ids = ids
+        self._temperature = temperature
+        self._batches = split_batches(ids)
+        self._scores: list[list[float]] = []
+        self._load: int | None = None  # which load of weights the scores come of
+
+    def run(self, model: LlamaModel, load: int) -> bool:
+        """Score the next batch; return whether some are left. Errors are the caller's."""
+        if self.future.cancelled():
+            return False
+        try:
+            again = self._load not in (None, load)
+            if again:
+                self._batches, self._scores = split_batches(self._ids), []
+            self._load = load
+            while self._batches:
+                self._scores += score_batch(model, self._batches.popleft(), self._temperature)
+                if self._batches and not again:
+                    return True
+        except Exception as error:  # carried to the caller, as an executor does
+            fail(self.future, error)
+        else:
+            if self.future.set_running_or_notify_cancel():
+                self.future.set_result(self._scores)
+        return False
 
 
 def split_batches(ids: Sequence[Sequence[int]]) -> deque[list[Sequence[int]]]:

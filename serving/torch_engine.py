@@ -25,14 +25,15 @@ from typing import Any
 import torch
 
 from . import sampler, weights
+from .calls import Call, fail
 from .engine import EngineOptions, OnToken
 from .errors import ContextOverflow, EngineError, RequestRefused
 from .kv_cache import CachedAttention, KVCache
 from .llama import LlamaModel
 from .scheduler import Plan, Request, Scheduler, as_ids
-from .scoring import score_batch, split_batches
+from .scoring import ScoreJob
 from .stopping import StopRule
-from .types import FinishReason, Generation, Sampling
+from .types import FinishReason, Generation, Sampling, checked_temperature
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,8 @@ class TorchEngine:
         self._version = 0
         self._paused = False
         self._closed = False
-        self._inbox: deque[Request | Callable[[], None]] = deque()
+        self._woken = False  # a request was cancelled
+        self._inbox: deque[Request | ScoreJob | Call] = deque()
         self._changed = threading.Condition()
         self._counts: Counter[str] = Counter()
         self._busy_s = 0.0
@@ -113,8 +115,11 @@ class TorchEngine:
                 "the reply included",
                 field="messages",
             )
-        if sampling.max_tokens < 1 or sampling.temperature < 0 or not 0 < sampling.top_p <= 1:
-            raise RequestRefused("max_tokens >= 1, temperature >= 0 and 0 < top_p <= 1 are needed")
+        checked_temperature(sampling.temperature)
+        if sampling.max_tokens < 1:
+            raise RequestRefused("max_tokens must be at least 1", field="max_tokens")
+        if not 0 < sampling.top_p <= 1:
+            raise RequestRefused("top_p must lie in (0, 1]", field="top_p")
         seed = random.getrandbits(63) if sampling.seed is None else sampling.seed
         request = Request(ids, sampling, seed, on_token)
         self._post(request)
@@ -132,28 +137,15 @@ class TorchEngine:
         self, ids: Sequence[Sequence[int]], temperature: float = 1.0
     ) -> "Future[list[list[float]]]":
         """Log-probs of given tokens; see ``Engine.score``. Runs between decode steps."""
+        checked_temperature(temperature)
         for row in ids:
             if not row or len(row) > self._max_len:
                 raise ContextOverflow(f"a sequence has {len(row)} tokens, not 1..{self._max_len}")
             if min(row) < 0 or max(row) >= self._model.shape.vocab:
                 raise RequestRefused("a sequence holds an id outside the vocabulary")
-        result: Future[list[list[float]]] = Future()
-        scores: list[list[float]] = []
-        batches = split_batches(ids)
-
-        def run_next() -> None:
-            try:
-                if batches:
-                    scores.extend(score_batch(self._model, batches.popleft(), temperature))
-                if batches:
-                    self._post(run_next)  # let a decode step pass in between
-                else:
-                    result.set_result(scores)
-            except Exception as error:  # carried to the caller, as an executor does
-                result.set_exception(error)
-
-        self._post(run_next)
-        return result
+        job = ScoreJob(ids, temperature)
+        self._post(job)
+        return job.future
 
     def load(self, update: Path, version: int) -> None:
         """Replace weights in place; see ``Engine.load``."""
@@ -185,6 +177,7 @@ class TorchEngine:
         return {
             "version": self._version,
             "paused": self._paused,
+            "closed": self._closed or not self._thread.is_alive(),
             "running": scheduler.num_active,
             "waiting": len(scheduler.waiting) + len(self._inbox),
             "cached_sequences": sum(
@@ -218,24 +211,42 @@ class TorchEngine:
     # the engine's thread from here on
 
     def _run(self) -> None:
-        if self._options.threads:
-            torch.set_num_threads(self._options.threads)
-        with torch.inference_mode():
-            while self._wait_for_work():
-                self._drain_inbox()
-                if not self._paused:
-                    try:
-                        self._step()
-                    except Exception as error:  # the one broad except: the thread must live on
-                        logger.exception("a step failed; its requests fail with it")
-                        self._fail_all(f"{type(error).__name__}: {error}")
-        self._drain_inbox()
+        try:
+            if self._options.threads:
+                torch.set_num_threads(self._options.threads)
+            with torch.inference_mode():
+                while self._wait_for_work():
+                    self._turn()
+        finally:
+            self._end()
+
+    def _turn(self) -> None:
+        try:
+            self._drain_inbox()
+            self._drop_cancelled()  # also while paused: nobody waits for these
+            if not self._paused:
+                self._step()
+        except Exception as error:  # the thread must live on
+            logger.exception("a step failed; its requests fail with it")
+            self._fail_all(f"{type(error).__name__}: {error}")
+
+    def _end(self) -> None:
+        """Whatever ended the thread, nothing may wait for it any more."""
+        with self._changed:
+            self._closed = True
+            left = list(self._inbox)
+            self._inbox.clear()
+        for item in left:
+            fail(item.future, EngineError("the engine was closed"))
         self._fail_all("the engine was closed")
 
     def _wait_for_work(self) -> bool:
         with self._changed:
-            while not self._closed and not self._inbox and (self._paused or not self._has_work()):
+            while not (self._closed or self._woken or self._inbox) and (
+                self._paused or not self._has_work()
+            ):
                 self._changed.wait()
+            self._woken = False
             return not self._closed
 
     def _has_work(self) -> bool:
@@ -246,12 +257,13 @@ class TorchEngine:
             item = self._inbox.popleft()
             if isinstance(item, Request):
                 self._scheduler.waiting.append(item)
-            else:
-                item()
+            elif isinstance(item, Call):
+                item.run()
+            elif item.run(self._model, self._counts["loads"]):
+                self._inbox.append(item)  # a decode step passes in between
 
     def _step(self) -> None:
         started = time.perf_counter()
-        self._drop_cancelled()
         plan = self._scheduler.plan()
         if plan.num_decoding or plan.segments:
             self._compute(plan)
@@ -293,9 +305,14 @@ class TorchEngine:
             request.token_ids_T.append(ids[index])
             request.logprobs_T.append(logprobs[index])
             request.versions_T.append(self._version)
-            if request.on_token is not None:
-                request.on_token(ids[index], logprobs[index], self._version)
-            reason = self._stop.reason(request.token_ids_T, request.sampling)
+            try:
+                if request.on_token is not None:
+                    request.on_token(ids[index], logprobs[index], self._version)
+                reason = self._stop.reason(request.token_ids_T, request.sampling)
+            except Exception as error:  # of its own callback or stop strings: the others go on
+                self._scheduler.finish(index)
+                self._fail(request, f"{type(error).__name__}: {error}")
+                continue
             if reason is None and row.known + 1 >= self._max_len:
                 reason = "length"
             if reason is not None:
@@ -335,36 +352,31 @@ class TorchEngine:
 
     def _fail_all(self, reason: str) -> None:
         for request in self._scheduler.clear():
-            self._counts["failed"] += 1
-            if request.future.set_running_or_notify_cancel():
-                request.future.set_exception(EngineError(reason))
+            self._fail(request, reason)
+
+    def _fail(self, request: Request, reason: str) -> None:
+        self._counts["failed"] += 1
+        fail(request.future, EngineError(reason))
 
     # posting to the thread
 
-    def _post(self, item: Request | Callable[[], None]) -> None:
+    def _post(self, item: Request | ScoreJob | Call) -> None:
         with self._changed:
-            if self._closed:
+            if self._closed or not self._thread.is_alive():
                 raise EngineError("the engine is closed")
             self._inbox.append(item)
             self._changed.notify_all()
 
     def _wake(self) -> None:
         with self._changed:
+            self._woken = True
             self._changed.notify_all()
 
     def _call(self, action: Callable[[], None]) -> None:
         """Run an action between two steps and wait for it."""
-        done: Future[None] = Future()
-
-        def run() -> None:
-            try:
-                action()
-                done.set_result(None)
-            except Exception as error:  # carried to the caller, as an executor does
-                done.set_exception(error)
-
-        self._post(run)
-        done.result(timeout=600)
+        call = Call(action)
+        self._post(call)
+        call.future.result(timeout=600)
 
 
 __all__ = ["TorchEngine", "TorchTicket"]

@@ -3,12 +3,31 @@
 Axis suffixes: ``_P`` prompt token, ``_T`` sampled token.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from .errors import RequestRefused
+
 FinishReason = Literal["stop", "length", "cancelled"]
 Message = Mapping[str, Any]  # an OpenAI chat message: {"role": ..., "content": ...}
+
+MIN_TEMPERATURE = 1e-4  # below it logits / temperature leave the range of float32
+
+
+def checked_temperature(value: float) -> float:
+    """Return a temperature that can be computed with: 0, or from ``MIN_TEMPERATURE`` up.
+
+    Raises:
+        RequestRefused: any other value, NaN and infinity included.
+    """
+    if value == 0 or MIN_TEMPERATURE <= value < math.inf:
+        return value
+    raise RequestRefused(
+        f"temperature must be 0 (greedy) or at least {MIN_TEMPERATURE:g}, not {value:g}",
+        field="temperature",
+    )
 
 
 @dataclass(frozen=True)
@@ -17,8 +36,9 @@ class Sampling:
 
     Attributes:
         max_tokens: most tokens of the reply.
-        temperature: 0 is greedy. Log-probs are of the distribution at this temperature
-            (softmax(logits / temperature)); greedy reports those at temperature 1.
+        temperature: 0 is greedy, else at least ``MIN_TEMPERATURE``. Log-probs are of the
+            distribution at this temperature (softmax(logits / temperature)); greedy
+            reports those at temperature 1.
         top_p: nucleus; 1 is off. Anything else makes the tokens unfit for training.
         seed: equal seed, prompt and weights give equal tokens, however requests are batched.
         stop: strings that end the reply; the reply's text stops before them.
@@ -39,7 +59,8 @@ class Generation:
 
     Attributes:
         token_ids_T: sampled ids, the end-of-turn token included when the model sampled it.
-        logprobs_T: log-prob of each sampled id under the sampling distribution.
+        logprobs_T: log-prob of each sampled id under softmax(logits / temperature), before
+            ``top_p`` truncates it.
         versions_T: policy version that sampled each id.
         finish_reason: ``stop``, ``length`` or ``cancelled``.
         num_cached: prompt tokens whose keys and values were reused.
