@@ -15,7 +15,7 @@ from agents.protocol import Agent, ParseError, Policy
 from agents.types import Episode, StopReason, Turn
 from envs.errors import EnvError, SandboxLost
 from envs.types import Task, Verdict
-from serving.errors import ContextOverflow, PolicyError
+from serving.errors import ContextOverflow, PolicyError, PolicyUnavailable
 from serving.types import Message, Reply, Sampling
 
 T = TypeVar("T")
@@ -39,7 +39,8 @@ class EpisodeLimits:
 
     Attributes:
         max_parse_errors: replies without an action in a row that end the episode.
-        time_limit_s: the agent's wall-clock limit for the whole episode.
+        time_limit_s: wall-clock limit of the agent's commands in the whole episode; set-up and
+            waiting for the policy are the machine's time and do not count.
         reply_timeout_s: longest wait for one reply; past it the policy is held to be unavailable.
     """
 
@@ -102,6 +103,7 @@ class _Progress:
     turns: list[Turn] = field(default_factory=list)
     parse_errors: int = 0
     reward: float = 0.0
+    acting_s: float = 0.0
 
 
 async def play(
@@ -147,13 +149,12 @@ async def _run(
     progress: _Progress,
 ) -> StopReason:
     task = assignment.task
-    deadline = time.monotonic() + limits.time_limit_s
     observation, _ = await _in_thread(
         lambda: env.reset(seed=assignment.seed, options={"task": task})
     )
     progress.messages = agent.begin(task, observation)
     for turn_index in range(task.limits.max_steps):
-        if time.monotonic() > deadline:
+        if progress.acting_s >= limits.time_limit_s:
             return await _graded(env, progress, StopReason.TIME_LIMIT)
         try:
             reply = await policy.complete(
@@ -164,6 +165,8 @@ async def _run(
             )
         except ContextOverflow:
             return await _graded(env, progress, StopReason.CONTEXT_LIMIT)
+        if reply.generation.finish_reason == "cancelled":
+            raise PolicyUnavailable("the policy stopped in the middle of a reply")
         stop = await _act(env, agent, reply, progress, limits)
         if stop is not None:
             return stop
@@ -188,7 +191,9 @@ async def _act(
             return await _graded(env, progress, StopReason.PARSE_ERROR)
         return None
     progress.parse_errors = 0
+    begun = time.monotonic()
     observation, reward, terminated, truncated, info = await _in_thread(lambda: env.step(action))
+    progress.acting_s += time.monotonic() - begun
     message = agent.observe(observation)
     progress.messages.append(message)
     progress.turns.append(_turn(reply, action, str(message["content"]), float(reward)))

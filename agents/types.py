@@ -25,7 +25,6 @@ class StopReason(StrEnum):
     WORKER_LOST = "worker_lost"
     ENV_ERROR = "env_error"
     POLICY_ERROR = "policy_error"
-    CANCELLED = "cancelled"
 
     @property
     def failed(self) -> bool:
@@ -35,7 +34,6 @@ class StopReason(StrEnum):
             StopReason.WORKER_LOST,
             StopReason.ENV_ERROR,
             StopReason.POLICY_ERROR,
-            StopReason.CANCELLED,
         )
 
 

@@ -7,6 +7,7 @@ another name and renamed, so a half-written one is recognised by its name and ne
 
 import json
 import logging
+import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,9 +49,12 @@ def save(folder: Path, meta: CheckpointMeta, state: dict[str, Any], keep: int) -
         part.mkdir(parents=True)
         torch.save(state, part / "state.pt")
         (part / "meta.json").write_text(json.dumps(asdict(meta)))
+        for path in (part / "state.pt", part / "meta.json", part):
+            _sync(path)
         if target.exists():
             shutil.rmtree(target)
         part.rename(target)
+        _sync(folder)
     except (OSError, RuntimeError) as error:
         shutil.rmtree(part, ignore_errors=True)
         raise CheckpointError(f"{target}: could not be written: {error}") from error
@@ -59,16 +63,17 @@ def save(folder: Path, meta: CheckpointMeta, state: dict[str, Any], keep: int) -
     return target
 
 
-def latest(folder: Path) -> tuple[CheckpointMeta, Path] | None:
-    """Return the last whole checkpoint, or None; half-written ones are reported and left out."""
+def candidates(folder: Path) -> list[tuple[CheckpointMeta, Path]]:
+    """Return the whole checkpoints, newest first; half-written ones are reported and left out."""
+    found = []
     for part in sorted(folder.glob(f"*{_PART}")):
         log.warning("%s was never finished (the run was killed while writing); not used", part)
     for path in sorted(_whole(folder), reverse=True):
         try:
-            return CheckpointMeta(**json.loads((path / "meta.json").read_text())), path
+            found.append((CheckpointMeta(**json.loads((path / "meta.json").read_text())), path))
         except (OSError, ValueError, TypeError) as error:
             log.warning("%s is not readable (%s); not used", path, error)
-    return None
+    return found
 
 
 def load_state(path: Path) -> dict[str, Any]:
@@ -86,3 +91,12 @@ def load_state(path: Path) -> dict[str, Any]:
 
 def _whole(folder: Path) -> list[Path]:
     return [p for p in folder.glob("*") if p.name.isdigit() and (p / "meta.json").exists()]
+
+
+def _sync(path: Path) -> None:
+    """Have a file or folder on the disk before the next step."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,7 +1,8 @@
 """Collecting groups: bounded staleness, retries of the machine's failures, resume of what is there.
 
 New groups start only while accepted + running < (η + version + 1) · batch (AReaL, arXiv 2505.24298,
-eq. 3); in groups: ready + running < (η + 1) · groups_per_step, since consumed = version · batch.
+eq. 3). Consumed groups are version · batch, and a batch that is being learned is not published yet,
+so in groups: ready + running + learning < (η + 1) · groups_per_step.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ class Collector:
         self.ready: deque[str] = deque()
         self.running: dict[str, asyncio.Task[None]] = {}
         self.last_progress = time.monotonic()
+        self._learning: list[str] = []  # taken, not yet published
         self._next = 0
         self._tasks: dict[str, Task] = {}
         self._changed = asyncio.Condition()
@@ -53,22 +55,26 @@ class Collector:
         for group, task_id in self.store.admitted().items():
             if (task := self.schedule.known(task_id)) is not None:
                 self._tasks[group] = task
-        for group in self.store.group_ids():
-            self._observe(group)
         consumed = self.store.consumed()
         self.ready.extend(replay)
         for group in self.store.group_ids():
-            if group not in consumed and group not in self.ready and not self._missing(group):
+            if self._missing(group):
+                continue
+            self._observe(group)
+            if group not in consumed and group not in self.ready:
                 self.ready.append(group)
         self._producer = asyncio.create_task(self._produce())
 
     async def take(self, count: int) -> list[str]:
         """Wait for ``count`` finished groups and take them, in order of completion.
 
+        They count as being learned until ``learned`` is called.
+
         Raises:
             StalledError: no episode ended within ``rollout.stall_timeout_s``.
         """
         limit = self.config.rollout.stall_timeout_s
+        self.last_progress = time.monotonic()
         async with self._changed:
             while len(self.ready) < count:
                 if self._failure is not None:
@@ -80,8 +86,14 @@ class Collector:
                     if idle > limit:
                         raise StalledError(self._stall(idle)) from None
             groups = [self.ready.popleft() for _ in range(count)]
-            self._changed.notify_all()
+            self._learning = groups
         return groups
+
+    async def learned(self) -> None:
+        """The batch taken last is published (or taught nothing): new groups may start."""
+        async with self._changed:
+            self._learning = []
+            self._changed.notify_all()
 
     async def stop(self) -> None:
         """Cancel what runs; finished episodes are in the store."""
@@ -107,11 +119,12 @@ class Collector:
     def _admits(self) -> bool:
         rollout = self.config.rollout
         bound = (rollout.max_staleness + 1) * rollout.groups_per_step
-        return len(self.ready) + len(self.running) < bound
+        return len(self.ready) + len(self.running) + len(self._learning) < bound
 
     def _next_group(self) -> str:
         """Return the first group of the schedule that is neither done nor under way."""
-        known = self.store.consumed().keys() | set(self.ready) | self.running.keys()
+        busy = {*self.ready, *self.running, *self._learning}
+        known = self.store.consumed().keys() | busy
         while group_id(self._next) in known:
             self._next += 1
         self._next += 1
@@ -119,28 +132,29 @@ class Collector:
 
     async def _collect(self, group: str) -> None:
         try:
-            await asyncio.gather(*(self._member(group, m) for m in self._missing(group)))
+            async with asyncio.TaskGroup() as members:
+                for member in self._missing(group):
+                    members.create_task(self._member(group, member))
             self._observe(group)
             async with self._changed:
                 self.ready.append(group)
                 del self.running[group]
                 self._changed.notify_all()
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            await self._fail(error)
+        except* Exception as group_error:
+            await self._fail(_first(group_error))
 
     async def _member(self, group: str, member: int) -> None:
         """Play one member until it has a reward or the attempts are used up."""
         for attempt in range(self._attempts(group, member), self.config.rollout.max_retries + 1):
             episode = await self.fleet.play(self.assignment(group, member, attempt))
             self.store.append(episode)
-            self.last_progress = time.monotonic()
             if episode.reward is not None:
+                self.last_progress = time.monotonic()
                 return
             log.warning(
                 "lost %s: %s (%s)", episode.id, episode.stop_reason.value, episode.error[:200]
             )
+            await asyncio.sleep(self.config.rollout.retry_wait_s * 2**attempt)
 
     def assignment(self, group: str, member: int, attempt: int) -> Assignment:
         """Return what is to be played: a function of the names, the task and the run's seed."""
@@ -201,3 +215,11 @@ class Collector:
             f"no episode ended for {idle_s:.0f} s; waiting for groups {sorted(self.running)[:5]}; "
             f"so far: {endings or 'none'}"
         )
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> Exception:
+    """Return the first leaf: the first cause."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error if isinstance(error, Exception) else RuntimeError(repr(error))

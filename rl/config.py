@@ -8,8 +8,9 @@ refused with the nearest legal name. Order of precedence: defaults < the environ
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,11 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rl.errors import ConfigError
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
-ENVS = ("terminal", "swe")
+
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class TasksConfig(_Section):
@@ -54,17 +57,18 @@ class RolloutConfig(_Section):
     workers: int = Field(2, ge=1, description="Ray rollout workers")
     episodes_per_worker: int = Field(16, ge=1, description="episodes at once in one worker")
     groups_per_step: int = Field(6, ge=1, description="groups (tasks) in one optimiser batch")
-    group_size: int = Field(8, ge=2, description="episodes of one task")
+    group_size: int = Field(8, ge=2, le=64, description="episodes of one task")
     min_group: int = Field(4, ge=2, description="finished members below which a group is dropped")
     curriculum: Literal["uniform", "informative"] = Field(
         "uniform", description="every family in turn, or those whose groups carry a gradient"
     )
-    temperature: float = Field(0.7, gt=0, description="applied by sampler and trainer alike")
+    temperature: float = Field(0.7, gt=0, le=2, description="applied by sampler and trainer alike")
     top_p: float = Field(
         1.0, gt=0, le=1, description="must be 1: truncation is refused in training"
     )
     max_staleness: int = Field(1, ge=0, description="policy versions a token may lag behind (eta)")
     max_retries: int = Field(2, ge=0, description="new attempts after a failure of the machine")
+    retry_wait_s: float = Field(2.0, ge=0, description="before the first; doubles each time")
     stall_timeout_s: float = Field(900.0, gt=0, description="longest wait without any episode")
 
 
@@ -72,12 +76,15 @@ class AlgorithmConfig(_Section):
     """The learning signal (algorithms: docs/architecture.md)."""
 
     name: Literal["grpo", "dr_grpo", "rloo"] = Field("grpo", description="advantage estimator")
-    clip_low: float = Field(0.2, gt=0, description="lower clip of the ratio, 1 - clip_low")
+    clip_low: float = Field(0.2, gt=0, lt=1, description="lower clip of the ratio, 1 - clip_low")
     clip_high: float = Field(0.28, gt=0, description="upper clip of the ratio, 1 + clip_high")
     aggregation: Literal["token_mean", "seq_mean_token_mean", "seq_mean_token_sum_norm"] = Field(
         "token_mean", description="how token losses become one number"
     )
-    kl_coef: float = Field(0.001, ge=0, description="weight of the k3 anchor to the start policy")
+    norm_length: int = Field(256, ge=1, description="fixed length of seq_mean_token_sum_norm")
+    kl_coef: float = Field(
+        0.001, ge=0, description="weight of the k3 anchor to the model before any training"
+    )
     train_truncated: bool = Field(True, description="train replies cut by the token limit")
 
 
@@ -86,7 +93,7 @@ class OptimConfig(_Section):
 
     lr: float = Field(1e-5, gt=0, description="peak learning rate")
     weight_decay: float = Field(0.0, ge=0, description="AdamW's")
-    betas: tuple[float, float] = Field((0.9, 0.95), description="AdamW's")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.95), description="AdamW's")
     warmup_steps: int = Field(0, ge=0, description="linear warm-up of the rate")
     max_grad_norm: float = Field(1.0, gt=0, description="gradient clipping")
     steps: int = Field(20, ge=1, description="optimiser steps of the RL phase")
@@ -124,7 +131,7 @@ class EvaluationConfig(_Section):
 
     tasks: int = Field(96, ge=1, description="held-out tasks, the same every time")
     levels: tuple[str, ...] = Field((), description="levels; empty: the training levels")
-    temperature: float = Field(0.0, ge=0, description="0 is greedy")
+    temperature: float = Field(0.0, ge=0, le=2, description="0 is greedy")
     samples: int = Field(1, ge=1, description="episodes per task")
     every: int = Field(0, ge=0, description="also every so many steps; 0: only before and after")
     releases: bool = Field(True, description="env=swe: also the real-package tasks, reported apart")
@@ -155,11 +162,11 @@ class RayConfig(_Section):
 class RunConfig(_Section):
     """Everything a run is made of."""
 
-    env: str = Field("terminal", description=f"one of {', '.join(ENVS)}")
+    env: str = Field("terminal", description="short name; see python -m envs.tasks list")
     model: str = Field("smollm2-135m", description="name, folder or hub id")
     run: str | None = Field(None, description="run folder; default runs/<env>-<time>")
     resume: str | None = Field(None, description="run folder to continue")
-    seed: int = Field(0, ge=0, description="of tasks, sampling and initialisation")
+    seed: int = Field(0, ge=0, lt=2**31, description="of tasks, sampling and initialisation")
     tasks: TasksConfig = TasksConfig()
     agent: AgentConfig = AgentConfig()
     rollout: RolloutConfig = RolloutConfig()
@@ -174,6 +181,9 @@ class RunConfig(_Section):
     ray: RayConfig = RayConfig()
 
 
+# what a run is: a resumed one cannot be given another
+IDENTITY = ("env", "model", "run", "seed", "rollout.group_size", "tasks.", "lora.")
+TEXTS = ("env", "model", "run", "resume", "recipe", "tasks.path", "ray.address")
 SHORTHANDS = {"algorithm": "algorithm.name", "engine": "engine.name", "warmstart": "warmstart.kind"}
 
 
@@ -185,20 +195,14 @@ def resolve(arguments: Sequence[str]) -> RunConfig:
     """
     overrides = _parse(arguments)
     recipe = overrides.pop("recipe", None)
-    layers: list[Any] = []
-    if "resume" in overrides:
-        if recipe is not None:
-            raise ConfigError("a resumed run keeps its settings: leave recipe= out")
-        layers.append(_resumed(Path(str(overrides["resume"]))))
-    else:
-        env = str(overrides.get("env", "terminal"))
-        if env not in ENVS:
-            raise ConfigError(f"env={env!r} is not an environment{_nearest(env, ENVS)}")
-        if (RECIPES / f"{env}.yaml").exists():
-            layers.append(_load(RECIPES / f"{env}.yaml"))
-        if recipe is not None and recipe != env:
-            layers.append(_load(recipe_path(str(recipe))))
-    return validate(cast(DictConfig, OmegaConf.merge(*layers, _dotted(overrides))))
+    try:
+        if "resume" in overrides:
+            layers = [_resumed(overrides, recipe)]
+        else:
+            layers = _recipes(overrides, recipe)
+        return validate(cast(DictConfig, OmegaConf.merge(*layers, _dotted(overrides))))
+    except (OmegaConfBaseException, yaml.YAMLError) as error:
+        raise ConfigError(f"settings: {_first_line(error)}") from None
 
 
 def validate(values: DictConfig | dict[str, Any]) -> RunConfig:
@@ -212,19 +216,55 @@ def validate(values: DictConfig | dict[str, Any]) -> RunConfig:
         config = RunConfig.model_validate(plain)
     except ValidationError as error:
         raise ConfigError(_explain(error)) from None
-    if config.env not in ENVS:
-        raise ConfigError(f"env={config.env!r} is not an environment{_nearest(config.env, ENVS)}")
+    _known_env(config.env)
     if config.rollout.top_p < 1.0:
         raise ConfigError(
             f"rollout.top_p={config.rollout.top_p}: truncated sampling changes the behaviour "
             "distribution and cannot be trained on; use rollout.top_p=1 and a lower temperature"
         )
-    if config.rollout.min_group > config.rollout.group_size:
-        raise ConfigError(
-            f"rollout.min_group={config.rollout.min_group} is more than "
-            f"rollout.group_size={config.rollout.group_size}"
-        )
+    for small, large in (
+        ("rollout.min_group", "rollout.group_size"),
+        ("agent.max_reply_tokens", "engine.context"),
+    ):
+        if _value(config, small) > _value(config, large):
+            raise ConfigError(
+                f"{small}={_value(config, small)} is more than {large}={_value(config, large)}"
+            )
     return config
+
+
+def _value(config: RunConfig, key: str) -> int:
+    section, _, name = key.partition(".")
+    return int(getattr(getattr(config, section), name))
+
+
+def _known_env(env: object) -> None:
+    from envs import registry
+
+    if env not in registry.names():
+        raise ConfigError(
+            f"env={env!r} is not an environment{_nearest(str(env), registry.names())}"
+        )
+
+
+def _recipes(overrides: dict[str, Any], recipe: object) -> list[DictConfig]:
+    """Return the files of settings a new run starts from: the environment's, then ``recipe``."""
+    if not RECIPES.is_dir():
+        raise ConfigError(f"{RECIPES} is missing: install from a checkout with pip install -e .")
+    if recipe is not None and not (isinstance(recipe, str) and recipe):
+        raise ConfigError(f"recipe={recipe!r}: give a file or one of {_recipe_names()}")
+    chosen = _load(recipe_path(recipe)) if isinstance(recipe, str) else OmegaConf.create({})
+    for key in ("resume", "run", "recipe"):
+        if key in chosen:
+            raise ConfigError(f"recipe={recipe}: {key!r} belongs on the command line")
+    env = overrides.get("env", chosen.get("env", "terminal"))
+    _known_env(env)
+    own = RECIPES / f"{env}.yaml"
+    return [_load(own), chosen] if own.exists() else [chosen]
+
+
+def _recipe_names() -> list[str]:
+    return sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
 
 def recipe_path(recipe: str) -> Path:
@@ -239,8 +279,7 @@ def recipe_path(recipe: str) -> Path:
         raise ConfigError(f"recipe={recipe}: no such file")
     path = RECIPES / f"{recipe}.yaml"
     if not path.is_file():
-        names = sorted(p.stem for p in RECIPES.glob("*.yaml"))
-        raise ConfigError(f"recipe={recipe!r} is not a recipe{_nearest(recipe, names)}")
+        raise ConfigError(f"recipe={recipe!r} is not a recipe{_nearest(recipe, _recipe_names())}")
     return path
 
 
@@ -266,27 +305,45 @@ def _parse(arguments: Sequence[str]) -> dict[str, Any]:
             )
         if key not in legal:
             raise ConfigError(f"unknown key {key!r}{_nearest(key, legal)}")
-        try:
-            parsed = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={value}"]))
-        except OmegaConfBaseException as error:
-            raise ConfigError(f"{argument!r}: {str(error).splitlines()[0]}") from None
-        assert isinstance(parsed, dict)
-        values[SHORTHANDS.get(key, key)] = parsed["value"]
+        if not value:
+            raise ConfigError(f"{argument!r} has no value; null means none")
+        values[SHORTHANDS.get(key, key)] = _parse_value(key, value)
     return values
+
+
+def _parse_value(key: str, value: str) -> Any:
+    """Read a value as YAML, or as it stands where a text is wanted (``run=20240101``)."""
+    if key in TEXTS and value:
+        return None if value == "null" else value
+    try:
+        parsed = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={value}"]), resolve=True)
+    except (OmegaConfBaseException, yaml.YAMLError) as error:
+        raise ConfigError(f"{key}={value}: {_first_line(error)}") from None
+    assert isinstance(parsed, dict)
+    return parsed["value"]
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _dotted(values: dict[str, Any]) -> DictConfig:
     merged = OmegaConf.create({})
     for key, value in values.items():
-        OmegaConf.update(merged, key, value)
+        node = merged
+        *sections, name = key.split(".")
+        for section in sections:
+            node.setdefault(section, {})
+            node = node[section]
+        node[name] = value
     return merged
 
 
 def _load(path: Path) -> DictConfig:
     try:
         loaded = OmegaConf.load(path)
-    except Exception as error:  # OmegaConf passes YAML's many errors through
-        raise ConfigError(f"{path}: {str(error).splitlines()[0]}") from None
+    except (OSError, UnicodeDecodeError, OmegaConfBaseException, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: {_first_line(error)}") from None
     if not isinstance(loaded, DictConfig):
         raise ConfigError(f"{path}: a recipe is a mapping of keys")
     for short, key in SHORTHANDS.items():
@@ -295,8 +352,13 @@ def _load(path: Path) -> DictConfig:
     return loaded
 
 
-def _resumed(folder: Path) -> DictConfig:
+def _resumed(overrides: dict[str, Any], recipe: object) -> DictConfig:
     """Return the settings an interrupted run was started with."""
+    folder = Path(str(overrides["resume"]))
+    fixed = [key for key in overrides if key.startswith(IDENTITY)]
+    if recipe is not None or fixed:
+        what = ", ".join([*fixed, *(["recipe"] if recipe is not None else [])])
+        raise ConfigError(f"a resumed run keeps its {what}: leave it out, or start a new run")
     path = folder / "config.json"
     if not path.is_file():
         raise ConfigError(f"resume={folder}: no run there (config.json is missing)")
@@ -310,6 +372,8 @@ def _explain(error: ValidationError) -> str:
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
+        if key in legal_keys():
+            return f"{key!r} is written with a dot: nest it, {key.replace('.', ': {')}: …}}"
         return f"unknown key {key!r}{_nearest(key, list(legal_keys()))}"
     return f"{key}={first.get('input')!r}: {first['msg'].lower()}"
 

@@ -23,7 +23,7 @@ from rl.algorithms import GroupOutcome, annotate_group, demonstrations
 from rl.collector import Collector
 from rl.config import RunConfig
 from rl.console import Progress
-from rl.errors import RunError
+from rl.errors import RlError, RunError
 from rl.evaluation import Evaluation, evaluate
 from rl.fleet import Fleet
 from rl.metrics import Metrics
@@ -63,6 +63,7 @@ class Controller:
         self.version = 0
         self.warmed = config.warmstart.kind == "none"
         self._saved: tuple[int, int] | None = None
+        self._stepping = False
 
     async def run(self) -> None:
         """Play the whole run, from wherever its folder left off.
@@ -80,19 +81,24 @@ class Controller:
             await self.evaluate("warmstart")
         try:
             await self._reinforce(freed)
-        finally:
+        except asyncio.CancelledError:
             await asyncio.shield(self._save())
+            raise
+        except Exception:
+            await self._save_if_whole()
+            raise
+        await self._save()
         await self.evaluate("final")
 
     async def evaluate(self, label: str) -> Evaluation:
         """Play the held-out tasks; what an interrupted run has played already is kept."""
-        kind, settings = f"eval:{label}", self.config.evaluation
-        known = {episode.id for episode in self.store.episodes(kind)}
+        kind, settings = f"eval:{label}@{self.step:06d}", self.config.evaluation
+        known = {e.id for e in self.store.episodes(kind) if e.reward is not None}
         waiting = [
             assignment
             for index, task in enumerate(self.tasks.heldout)
             for sample in range(settings.samples)
-            if (assignment := self._evaluation(label, task, index, sample)).episode_id not in known
+            if (assignment := self._evaluation(kind, task, index, sample)).episode_id not in known
         ]
         with Progress(f"evaluation ({label})", len(waiting)) as progress:
             await self._all(
@@ -100,29 +106,31 @@ class Controller:
                 for assignment in waiting
             )
         result = evaluate(self.store.episodes(kind))
-        values = {"success": result.rate, "tasks": len(result.success), "lost": result.lost}
-        if waiting:
-            self.metrics.write(kind, self.step, values)
         log.info("held-out success (%s): %s", label, result.interval())
         if not result.success:
             raise RunError(f"no held-out episode could be played: {self._first_loss(kind)}")
+        values = {"success": result.rate, "tasks": len(result.success), "lost": result.lost}
+        if not self.metrics.has(f"eval:{label}", self.step):
+            self.metrics.write(f"eval:{label}", self.step, values)
         return result
 
     # ------------------------------------------------------------- phases
 
     async def _resume(self) -> dict[int, list[str]]:
         """Load the last whole checkpoint and free what was consumed after it."""
-        found = checkpoint.latest(self.folder / "checkpoints")
-        if found is None:
-            return self.store.rewind(0)
-        meta, path = found
-        await self.fleet.load(str(path))
-        self.step, self.version, self.warmed = meta.step, meta.version, meta.warmed
-        self._saved = (meta.step, meta.version)
-        freed = self.store.rewind(meta.step)
-        await self.fleet.publish(self.version)
-        log.info("resumed at step %d, policy version %d", self.step, self.version)
-        return freed
+        for meta, path in checkpoint.candidates(self.folder / "checkpoints"):
+            try:
+                await self.fleet.load(str(path))
+            except RunError as error:
+                log.warning("%s is not used: %s", path, error)
+                continue
+            self.step, self.version, self.warmed = meta.step, meta.version, meta.warmed
+            self._saved = (meta.step, meta.version)
+            await self.fleet.publish(self.version)
+            log.info("resumed at step %d, policy version %d", self.step, self.version)
+            break
+        self.metrics.rewind(self.step, self.warmed)
+        return self.store.rewind(self.step)
 
     async def _warm_start(self) -> None:
         """Imitate oracle trajectories of training tasks; reported apart from RL."""
@@ -132,17 +140,19 @@ class Controller:
             Assignment(f"demo{i:05d}", f"demo{i:05d}", schedule.task(i), Sampling(), seed=i)
             for i in range(settings.demonstrations)
         ]
-        known = {episode.id for episode in self.store.episodes("demo")}
+        known = {e.id for e in self.store.episodes("demo") if e.reward is not None}
         waiting = [a for a in assignments if a.episode_id not in known]
         with Progress("demonstrations", len(waiting)) as progress:
             await self._all(
                 lambda a=a: self._play(a, "demo", progress, demonstrate=True)  # type: ignore[misc]
                 for a in waiting
             )
-        samples = demonstrations(self.store.episodes("demo"))
+        played = sorted(self.store.episodes("demo"), key=lambda episode: episode.id)
+        samples = demonstrations(played)
         if not samples:
             raise RunError(f"no demonstration succeeded: {self._first_loss('demo')}")
         await self._imitate(samples)
+        await self.fleet.forget_moments()
         self.warmed = True
         await self._publish()
         await self._save()
@@ -170,32 +180,49 @@ class Controller:
         with Progress("reinforcement", steps, done=self.step) as progress:
             try:
                 while self.step < steps:
-                    progress.advance(await self._train_step(collector))
+                    begun = time.monotonic()
+                    groups = await collector.take(self.config.rollout.groups_per_step)
+                    progress.advance(await self._whole_step(collector, groups, begun))
                     every = self.config.evaluation.every
                     if every and self.step % every == 0 and self.step < steps:
                         await self.evaluate(f"step{self.step:04d}")
             finally:
                 await collector.stop()
 
-    async def _train_step(self, collector: Collector) -> str:
-        """Take a batch, learn from it, publish; return a line for people."""
-        started = time.monotonic()
-        groups = await collector.take(self.config.rollout.groups_per_step)
-        waited_s = time.monotonic() - started
+    async def _whole_step(self, collector: Collector, groups: list[str], begun: float) -> str:
+        """Learn from a batch; a step that has begun is finished even when the run is interrupted,
+        so that weights, store and version always tell the same story."""
+        self._stepping = True
+        step = asyncio.create_task(self._learn(groups, time.monotonic() - begun, begun))
+        try:
+            line = await asyncio.shield(step)
+        except asyncio.CancelledError:
+            log.info("finishing the step that has begun")
+            await step
+            self._stepping = False
+            raise
+        self._stepping = False
+        await collector.learned()
+        if self.step % self.config.checkpoint.every == 0:
+            await self._save()
+        return line
+
+    async def _learn(self, groups: list[str], waited_s: float, begun: float) -> str:
+        """Annotate, step, consume, publish, write down; return a line for people."""
         outcomes = {group: self._annotate(group) for group in groups}
+        if not any(outcome.rewards for outcome in outcomes.values()):
+            raise RunError(f"every episode of a batch was lost; {self._first_loss('train')}")
         samples = [sample for o in outcomes.values() for sample in o.samples]
         result = await self.fleet.step(samples, self.version)
         self.store.consume(self.step + 1, {g: o.outcome for g, o in outcomes.items()})
         self.step += 1
         published = await self._publish() if samples else {}
-        if self.step % self.config.checkpoint.every == 0:
-            await self._save()
         values = {
             **result.values,
             **published,
             **_group_metrics(outcomes.values()),
             "wait_s": waited_s,
-            "step_s": time.monotonic() - started,
+            "step_s": time.monotonic() - begun,
             "version": self.version,
         }
         self.metrics.write("rl", self.step, values)
@@ -207,7 +234,7 @@ class Controller:
 
     def _annotate(self, group: str) -> GroupOutcome:
         """Annotate a group; one that became too stale is dropped with that reason."""
-        episodes = self.store.group(group)
+        episodes = [e for e in self.store.group(group) if e.reward is not None]
         oldest = min((v for e in episodes if (v := e.oldest_version) is not None), default=None)
         bound = self.version - self.config.rollout.max_staleness
         if oldest is not None and oldest < bound:
@@ -225,14 +252,24 @@ class Controller:
             await self.fleet.save(self.step, self.version, self.warmed)
             self._saved = (self.step, self.version)
 
+    async def _save_if_whole(self) -> None:
+        """Save on the way out of an error, unless it struck in the middle of a step: then the last
+        checkpoint is the truth. The error itself is what the run reports."""
+        if self._stepping:
+            return
+        try:
+            await self._save()
+        except RlError as error:
+            log.warning("not saved: %s", error)
+
     # ------------------------------------------------------------- inside
 
-    def _evaluation(self, label: str, task: Task, index: int, sample: int) -> Assignment:
+    def _evaluation(self, kind: str, task: Task, index: int, sample: int) -> Assignment:
         settings = self.config.evaluation
         seed = 10_000_019 + index * 64 * settings.samples + sample * 64
         return Assignment(
-            episode_id=f"{label}:{task.id}:{sample}",
-            group_id=f"{label}:{task.id}",
+            episode_id=f"{kind}:{task.id}:{sample}",
+            group_id=f"{kind}:{task.id}",
             task=task,
             sampling=Sampling(
                 max_tokens=self.config.agent.max_reply_tokens,
@@ -253,6 +290,7 @@ class Controller:
             log.warning(
                 "lost %s: %s (%s)", episode.id, episode.stop_reason.value, episode.error[:200]
             )
+            await asyncio.sleep(self.config.rollout.retry_wait_s * 2**attempt)
         self.store.append(episode, kind)
         progress.advance(f"{episode.stop_reason.value}")
 

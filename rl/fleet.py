@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from agents.episode import Assignment
 from agents.types import Episode, StopReason
 from rl.config import RunConfig
-from rl.errors import RunError, StalledError
+from rl.errors import RlError, RunError, StalledError
 from rl.types import Sample, StepMetrics
 from rl.workers import PolicyAddress, PolicyHost, RolloutWorker, TrainerHost
 
@@ -27,6 +27,8 @@ T = TypeVar("T")
 START_TIMEOUT_S = 300.0
 STEP_TIMEOUT_S = 1800.0
 LOAD_TIMEOUT_S = 300.0
+MEMORY_NEEDED = 3 << 30  # bytes in memory for publications: three of a 135M model, and some
+PATIENCE_S = 600.0  # for an episode, beyond the agent's own time: set-up and waiting for replies
 
 
 class Fleet(Protocol):
@@ -44,6 +46,10 @@ class Fleet(Protocol):
     async def step(self, samples: Sequence[Sample], version: int) -> StepMetrics: ...
 
     async def imitate(self, samples: Sequence[Sample]) -> StepMetrics: ...
+
+    async def forget_moments(self) -> None:
+        """Start the optimiser afresh: the warm start's moments are not RL's."""
+        ...
 
     async def publish(self, version: int) -> dict[str, float]:
         """Bring the trainer's weights to the engine as ``version``; return seconds by part."""
@@ -85,6 +91,14 @@ class RayFleet:
         return self.config.rollout.workers * self.config.rollout.episodes_per_worker
 
     async def __aenter__(self) -> "RayFleet":
+        try:
+            await self._start()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def _start(self) -> None:
         self._init_ray()
         await self._start_policy(port=0)
         self._trainer = _actor(TrainerHost, name=f"{self.run_id}-trainer").remote(
@@ -92,12 +106,11 @@ class RayFleet:
         )
         for _ in range(self.config.rollout.workers):
             self._start_worker()
-        await _bounded(
-            self._trainer.ready.remote(), START_TIMEOUT_S, "the trainer to load the model"
+        await _called(
+            self._trainer.start.remote(), START_TIMEOUT_S, "the trainer to load the model"
         )
         for worker in list(self._workers.values()):
-            await _bounded(worker.ping.remote(), START_TIMEOUT_S, "a rollout worker to start")
-        return self
+            await _called(worker.ping.remote(), START_TIMEOUT_S, "a rollout worker to start")
 
     async def __aexit__(self, *_: object) -> None:
         for worker in self._workers.values():
@@ -110,19 +123,29 @@ class RayFleet:
 
     async def play(self, assignment: Assignment, *, demonstrate: bool = False) -> Episode:
         """Play an episode on the least busy worker."""
-        from ray.exceptions import RayActorError, RayError
-
         async with self._slot_free:
             await self._slot_free.wait_for(self._has_room)
             name = min(self._load, key=lambda n: self._load[n])
             self._load[name] += 1
-        worker = self._workers[name]
         try:
-            method = worker.demonstrate if demonstrate else worker.play
-            limit = self.config.agent.time_limit_s + 300.0
+            episode = await self._play_on(name, assignment, demonstrate)
+        finally:
+            async with self._slot_free:
+                if name in self._load:
+                    self._load[name] -= 1
+                self._slot_free.notify_all()
+        if episode.stop_reason == StopReason.POLICY_ERROR:
+            await self._revive_policy()
+        return episode
+
+    async def _play_on(self, name: str, assignment: Assignment, demonstrate: bool) -> Episode:
+        from ray.exceptions import RayActorError, RayError
+
+        worker = self._workers[name]
+        method = worker.demonstrate if demonstrate else worker.play
+        limit = self.config.agent.time_limit_s + PATIENCE_S
+        try:
             episode: Episode = await _bounded(method.remote(assignment), limit, "an episode")
-            if episode.stop_reason == StopReason.POLICY_ERROR:
-                await self._revive_policy()
             return episode
         except RayActorError as error:
             await self._replace_worker(name)
@@ -131,11 +154,6 @@ class RayFleet:
             return assignment.record(StopReason.WORKER_LOST, error=_one_line(error))
         except RayError as error:
             return assignment.record(StopReason.ENV_ERROR, error=_one_line(error))
-        finally:
-            async with self._slot_free:
-                if name in self._load:
-                    self._load[name] -= 1
-                self._slot_free.notify_all()
 
     async def step(self, samples: Sequence[Sample], version: int) -> StepMetrics:
         """Take a policy-gradient step on the trainer."""
@@ -147,12 +165,23 @@ class RayFleet:
 
     async def publish(self, version: int) -> dict[str, float]:
         """Write, load, switch; requests in flight wait and go on."""
+        from serving.errors import PolicyError
+
         path, write_s = await self._trainer_call("publish", version)
         loop = asyncio.get_running_loop()
         started = loop.time()
-        await self._load_weights(path, version)
+        try:
+            await self._load_weights(path, version)
+        except PolicyError as error:
+            log.warning("the policy server did not take the weights: %s", error)
+            await self._revive_policy()
+            await self._load_weights(path, version)
         self._published = (path, version)
         return {"publish_write_s": write_s, "publish_load_s": loop.time() - started}
+
+    async def forget_moments(self) -> None:
+        """Start the optimiser afresh."""
+        await self._trainer_call("forget_moments")
 
     async def save(self, step: int, version: int, warmed: bool) -> str:
         """Write a checkpoint."""
@@ -197,8 +226,8 @@ class RayFleet:
         self._policy = _actor(PolicyHost, name=f"{self.run_id}-policy-{self._generation}").remote(
             self.config, self.api_key, port
         )
-        base_url = await _bounded(
-            self._policy.address.remote(), START_TIMEOUT_S, "the policy server to start"
+        base_url = await _called(
+            self._policy.start.remote(), START_TIMEOUT_S, "the policy server to start"
         )
         self.address = PolicyAddress(str(base_url), self.api_key)
         if self._client is None:
@@ -220,7 +249,10 @@ class RayFleet:
         except RayActorError as error:
             if policy is self._policy:
                 log.warning("the policy server died (%s); starting it again", _one_line(error))
-                await self._start_policy(urlsplit(self.address.base_url).port or 0)
+                try:
+                    await self._start_policy(urlsplit(self.address.base_url).port or 0)
+                except (RlError, RayActorError) as failure:
+                    log.warning("it could not be started again: %s", _one_line(failure))
         except StalledError as error:
             log.warning("%s", error)
 
@@ -238,10 +270,14 @@ class RayFleet:
         if self._workers.pop(name, None) is None:
             return
         self._load.pop(name, None)
+        from envs.errors import MissingDependency
         from envs.sandbox.reaper import reap
 
         log.warning("rollout worker %s died; its sandboxes are removed and a new one starts", name)
-        await asyncio.get_running_loop().run_in_executor(None, reap, self.run_id)
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, reap, self.run_id)
+        except MissingDependency as error:
+            log.warning("its sandboxes are left to the reaper: %s", error)
         self._start_worker()
 
     def _has_room(self) -> bool:
@@ -250,16 +286,8 @@ class RayFleet:
         )
 
     async def _trainer_call(self, method: str, *arguments: Any) -> Any:
-        from ray.exceptions import RayActorError, RayTaskError
-
         call = getattr(self._trainer, method).remote(*arguments)
-        try:
-            return await _bounded(call, STEP_TIMEOUT_S, f"the trainer's {method}")
-        except RayTaskError as error:
-            cause = error.cause if isinstance(error.cause, Exception) else error
-            raise RunError(f"the trainer's {method} failed: {_one_line(cause)}") from cause
-        except RayActorError as error:
-            raise RunError(f"the trainer died in {method}: {_one_line(error)}") from error
+        return await _called(call, STEP_TIMEOUT_S, f"the trainer's {method}")
 
 
 def _actor(cls: type, **options: Any) -> Any:
@@ -278,6 +306,28 @@ async def _bounded(ref: Awaitable[T], timeout_s: float, what: str) -> T:
         raise StalledError(f"waited {timeout_s:.0f} s for {what}") from None
 
 
+async def _called(ref: Awaitable[T], timeout_s: float, what: str) -> T:
+    """Await a call whose failure ends the run, and raise its first cause.
+
+    Raises:
+        StalledError: no answer in time.
+        RunError: the actor died, or its method failed by an error that users need not know.
+    """
+    from ray.exceptions import RayActorError, RayTaskError
+
+    from serving.errors import ModelError
+
+    try:
+        return await _bounded(ref, timeout_s, what)
+    except RayTaskError as error:
+        cause = error.cause if isinstance(error.cause, Exception) else error
+        if isinstance(cause, ModelError | RlError):
+            raise cause from error
+        raise RunError(f"while waiting for {what}: {_one_line(cause)}") from cause
+    except RayActorError as error:
+        raise RunError(f"an actor died; waited for {what}: {_one_line(error)}") from error
+
+
 async def _quietly(ref: Awaitable[Any], timeout_s: float) -> None:
     """Await a closing call; what fails on the way out is logged, not raised."""
     try:
@@ -287,12 +337,18 @@ async def _quietly(ref: Awaitable[Any], timeout_s: float) -> None:
 
 
 def _publish_folder(run_id: str, folder: Path, one_machine: bool) -> Path:
-    """Weights for the engine go through memory where trainer and engine share one with room for
-    three copies; on a cluster through the run folder, which every node must see."""
-    shm = Path("/dev/shm")
-    if one_machine and shm.is_dir() and shutil.disk_usage(shm).free > 2 << 30:
-        return shm / f"clawgym-{run_id}"
-    return folder / "publication"
+    """Weights for the engine go through memory where trainer and engine share one that has room;
+    on a cluster through the run folder, which every node must see."""
+    memory = Path("/dev/shm")
+    if not (one_machine and memory.is_dir()):
+        return folder / "publication"
+    for left in memory.glob("clawgym-*"):
+        pid = left.name.rsplit("-", 1)[-1]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    if shutil.disk_usage(memory).free < MEMORY_NEEDED:
+        return folder / "publication"
+    return memory / f"clawgym-{run_id}"
 
 
 def _one_line(error: BaseException) -> str:

@@ -14,25 +14,50 @@ class Metrics:
 
     Args:
         folder: the run folder.
-        resumed_step: keep only rows up to this RL step; None keeps all.
     """
 
-    def __init__(self, folder: Path, resumed_step: int | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / "metrics.jsonl"
+        self._file = self._path.open("a", encoding="utf-8")
+        self._events: Any = None
+
+    def rewind(self, step: int, warmed: bool) -> None:
+        """Drop rows of weights that a resume has lost, so that no curve doubles back.
+
+        Args:
+            step: the RL step resumed at; later rows of RL and evaluations go.
+            warmed: whether the warm start is behind; its rows go when it is not.
+        """
+        kept = [
+            row
+            for row in read(self._folder)
+            if (warmed if row["phase"] == "warmstart" else row["step"] <= step)
+        ]
+        part = self._path.with_suffix(".part")
+        part.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        self._file.close()
+        part.replace(self._path)
+        self._file = self._path.open("a", encoding="utf-8")
+        if self._events is None:
+            self._open_events(purge_step=step + 1)
+
+    def has(self, phase: str, step: int) -> bool:
+        """Return whether a row of this phase and step is written."""
+        return any(row["phase"] == phase and row["step"] == step for row in read(self._folder))
+
+    def _open_events(self, purge_step: int | None) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._path = folder / "metrics.jsonl"
-        if resumed_step is not None:
-            kept = [row for row in read(folder) if row["step"] <= resumed_step]
-            self._path.write_text("".join(json.dumps(row) + "\n" for row in kept))
-        self._file = self._path.open("a", encoding="utf-8")
-        purge = None if resumed_step is None else resumed_step + 1
-        self._events: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=purge)
+        self._events = SummaryWriter(str(self._folder / "tensorboard"), purge_step=purge_step)
 
     def write(self, phase: str, step: int, values: dict[str, Any]) -> None:
         """Write one row: ``phase`` is ``rl``, ``warmstart`` or ``eval:<label>``."""
         row = {"phase": phase, "step": step, "time": time.time(), **values}
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
+        if self._events is None:
+            self._open_events(purge_step=None)
         for name, value in values.items():
             if isinstance(value, int | float):
                 self._events.add_scalar(f"{phase}/{name}", value, step)
@@ -40,7 +65,8 @@ class Metrics:
     def close(self) -> None:
         """Flush and close."""
         self._file.close()
-        self._events.close()
+        if self._events is not None:
+            self._events.close()
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

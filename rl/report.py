@@ -33,7 +33,8 @@ def write(folder: Path) -> Path:
     rows = metrics.read(folder)
     config = json.loads((folder / "config.json").read_text())
     with Store(folder) as store:
-        played = {label: store.episodes(f"eval:{label}") for label, _ in LABELS}
+        evaluations = store.evaluations()
+        played = {label: evaluations.get(label, []) for label, _ in LABELS}
         endings, lost = store.endings(), store.losses()
     lines = [f"# Run {folder.name}", ""]
     lines += _summary(config, rows)
@@ -160,5 +161,15 @@ def _training(rows: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def main() -> int:
+    """Run the command line."""
+    folders = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("-")]
+    if len(folders) != 1 or not (folders[0] / "config.json").is_file():
+        sys.stderr.write("usage: python -m rl.report RUN   (a folder with config.json)\n")
+        return 2
+    sys.stdout.write(f"{write(folders[0])}\n")
+    return 0
+
+
 if __name__ == "__main__":
-    sys.stdout.write(f"{write(Path(sys.argv[1]))}\n")
+    sys.exit(main())

@@ -45,7 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write((__doc__ or "").strip() + "\n")
         return 0 if arguments else 2
     settings = dict(argument.partition("=")[::2] for argument in arguments)
-    seeds = [int(seed) for seed in settings.pop("seeds", "0,1,2").split(",")]
+    try:
+        seeds = [int(seed) for seed in settings.pop("seeds", "0,1,2").split(",")]
+    except ValueError:
+        sys.stderr.write("seeds= takes whole numbers with commas between, such as seeds=0,1,2\n")
+        return 2
     stamp = time.strftime("%Y%m%d-%H%M%S")
     root = Path(settings.pop("run", f"runs/seeds-{settings.get('env', 'terminal')}-{stamp}"))
     for seed in seeds:
@@ -82,8 +86,9 @@ def _outcome(folder: Path, seed: int, release: bool) -> Outcome:
     rows = metrics.read(folder)
     results = {}
     with Store(folder) as store:
+        evaluations = store.evaluations()
         for label in LABELS:
-            episodes = store.episodes(f"eval:{label}")
+            episodes = evaluations.get(label, [])
             chosen = [e for e in episodes if (RELEASE in e.meta.get("tags", ())) == release]
             results[label] = evaluate(chosen)
     return Outcome(seed, results, (rows[-1]["time"] - rows[0]["time"]) / 60 if rows else 0.0)

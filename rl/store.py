@@ -25,7 +25,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS episodes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
-    kind TEXT NOT NULL,              -- 'train', 'demo' or 'eval:<label>'
+    kind TEXT NOT NULL,              -- 'train', 'demo' or 'eval:<label>@<step>'
     group_id TEXT NOT NULL,
     reward REAL,                     -- NULL: the machine failed
     stop_reason TEXT NOT NULL,
@@ -71,7 +71,8 @@ class Store:
         """Write an episode; when this returns it survives a crash.
 
         Returns:
-            False when an episode of this id was there already; nothing is written then.
+            False when an episode of this id was there already; nothing is written then. Only one
+            that the machine had lost is replaced, by one that has a reward.
 
         Raises:
             StoreError: it could not be written (disk full, read-only).
@@ -82,9 +83,12 @@ class Store:
             try:
                 with self._db:
                     cursor = self._db.execute(
-                        "INSERT OR IGNORE INTO episodes "
+                        "INSERT INTO episodes "
                         "(id, kind, group_id, reward, stop_reason, error, payload) "
-                        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+                        "reward = excluded.reward, stop_reason = excluded.stop_reason, "
+                        "error = excluded.error, payload = excluded.payload "
+                        "WHERE episodes.reward IS NULL AND excluded.reward IS NOT NULL",
                         (
                             episode.id,
                             kind,
@@ -114,6 +118,15 @@ class Store:
         """Return all episodes of a kind in order of arrival."""
         rows = self._query("SELECT payload FROM episodes WHERE kind = ? ORDER BY seq", (kind,))
         return [_decode(payload) for (payload,) in rows]
+
+    def evaluations(self) -> dict[str, list[Episode]]:
+        """Return the episodes of the last evaluation of each label (``start``, ``final``…)."""
+        kinds: dict[str, str] = {}
+        for (kind,) in self._query(
+            "SELECT DISTINCT kind FROM episodes WHERE kind LIKE 'eval:%' ORDER BY kind", ()
+        ):
+            kinds[kind.removeprefix("eval:").partition("@")[0]] = kind
+        return {label: self.episodes(kind) for label, kind in kinds.items()}
 
     def group_ids(self, kind: str = "train") -> list[str]:
         """Return the ids of groups that have an episode, in order of their first arrival."""
@@ -159,7 +172,7 @@ class Store:
         return dict(self._query("SELECT group_id, step FROM batches", ()))
 
     def rewind(self, step: int) -> dict[int, list[str]]:
-        """Free the groups consumed after ``step``.
+        """Free the groups consumed after ``step``, and forget evaluations of lost weights.
 
         Returns:
             step → its groups in the order they were consumed, so that the same batches can be
@@ -171,6 +184,11 @@ class Store:
                 "SELECT step, group_id FROM batches WHERE step > ? ORDER BY step, rowid", (step,)
             ).fetchall()
             self._db.execute("DELETE FROM batches WHERE step > ?", (step,))
+            self._db.execute(
+                "DELETE FROM episodes WHERE kind LIKE 'eval:%@%' "
+                "AND CAST(substr(kind, instr(kind, '@') + 1) AS INTEGER) > ?",
+                (step,),
+            )
         for consumed_at, group_id in rows:
             freed.setdefault(consumed_at, []).append(group_id)
         return freed
@@ -217,7 +235,11 @@ class Store:
 
 def _open_log(path: Path) -> TextIO:
     """Open for appending; a line torn by a crash is closed first."""
-    torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+    torn = False
+    if path.exists() and path.stat().st_size > 0:
+        with path.open("rb") as tail:
+            tail.seek(-1, 2)
+            torn = tail.read(1) != b"\n"
     log = path.open("a", encoding="utf-8")
     if torn:
         log.write("\n")

@@ -30,6 +30,8 @@ def select(config: RunConfig) -> TaskSets:
     from envs.tasks.loading import load
 
     source = config.tasks.path or config.env
+    if config.tasks.path and not config.tasks.path.endswith(".jsonl"):
+        raise ConfigError(f"tasks.path={config.tasks.path}: a task set is a .jsonl file")
     try:
         train = load(
             source,
@@ -40,9 +42,13 @@ def select(config: RunConfig) -> TaskSets:
             seed=config.seed,
         )
         heldout = load(source, split="heldout")
+        if config.evaluation.levels:
+            load(source, split="heldout", levels=config.evaluation.levels)
     except TaskError as error:
         raise ConfigError(f"tasks: {error}; see: python -m envs.tasks list") from error
-    levels = list(config.evaluation.levels or config.tasks.levels) or None
+    if strangers := {task.env for task in [*train, *heldout]} - {config.env}:
+        raise ConfigError(f"{source} holds tasks of {sorted(strangers)}, not of env={config.env}")
+    levels = config.evaluation.levels or config.tasks.levels or None
     releases = [task for task in heldout if "source:release" in task.tags]
     generated = [
         task
@@ -52,7 +58,7 @@ def select(config: RunConfig) -> TaskSets:
     chosen = _balanced(generated, config.evaluation.tasks)
     chosen += releases if config.evaluation.releases else []
     if not chosen:
-        raise ConfigError(f"no held-out task has evaluation.levels={levels}")
+        raise ConfigError(f"no held-out task has evaluation.levels={list(levels or [])}")
     return TaskSets(_limited(config, train), _limited(config, chosen))
 
 

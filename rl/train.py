@@ -81,7 +81,7 @@ def _train(arguments: Sequence[str]) -> int:
         _prepare(config)
         tasks = select(config)
         log.info("%s\n%s", folder, plan.describe(config, tasks.train, tasks.heldout))
-        (folder / "config.json").write_text(json.dumps(config.model_dump(), indent=2) + "\n")
+        _write_whole(folder / "config.json", json.dumps(config.model_dump(), indent=2) + "\n")
         started = time.monotonic()
         code = asyncio.run(_supervise(config, folder, tasks))
         path = report.write(folder)
@@ -94,8 +94,16 @@ def _train(arguments: Sequence[str]) -> int:
 
 def _run_folder(config: "RunConfig") -> Path:
     if config.resume is not None:
-        return Path(config.resume)
-    return Path(config.run or f"runs/{config.env}-{time.strftime('%Y%m%d-%H%M%S')}")
+        return Path(config.resume).resolve()
+    named = config.run or f"runs/{config.env}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return Path(named).resolve()
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Replace a file in one step, so that a kill leaves the old or the new one."""
+    part = path.with_suffix(".part")
+    part.write_text(text)
+    part.replace(path)
 
 
 @contextmanager
@@ -105,7 +113,10 @@ def _owned(folder: Path, fresh: bool) -> Iterator[None]:
     Raises:
         ConfigError: another process is on it, or a new run would overwrite an old one.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"run={folder} cannot be a run folder: {error.strerror}") from None
     if fresh and (folder / "store.db").exists():
         raise ConfigError(
             f"run={folder} exists; continue it with resume={folder} or choose another"
@@ -150,7 +161,7 @@ async def _supervise(config: "RunConfig", folder: Path, tasks: "TaskSets") -> in
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _interrupt, task, loop)
-    metrics = Metrics(folder, _resumed_step(folder) if config.resume else None)
+    metrics = Metrics(folder)
     try:
         with Store(folder) as store, Reaper(run_id=run_id):
             async with RayFleet(config, run_id, folder) as fleet:
@@ -172,13 +183,6 @@ def _interrupt(task: "asyncio.Task[object]", loop: asyncio.AbstractEventLoop) ->
     task.cancel()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.remove_signal_handler(number)
-
-
-def _resumed_step(folder: Path) -> int:
-    from rl import checkpoint
-
-    found = checkpoint.latest(folder / "checkpoints")
-    return found[0].step if found else 0
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -24,7 +24,8 @@ from rl.packing import PackedBatch, pack
 from rl.types import FloatArray, Sample, StepMetrics
 
 Objective = Literal["policy_gradient", "cross_entropy"]
-DROP_RATIO = (1e-4, 100.0)  # π_trainer / π_engine outside of it: the token is masked, and counted
+# log of π_trainer / π_engine outside of which a token is masked, and counted: [1e-4, 100]
+LOG_DROP = (math.log(1e-4), math.log(100.0))
 
 
 @dataclass
@@ -36,6 +37,8 @@ class _Tally:
     entropy: float = 0.0
     clipped: int = 0
     dropped: int = 0
+    dropped_weight: float = 0.0
+    weight: float = 0.0
     ratio_max: float = 0.0
     nodes: int = 0
     unshared: int = 0
@@ -48,7 +51,9 @@ class Trainer:
 
     Args:
         folder: the start policy in Hugging Face layout.
-        keep_reference: hold a frozen start policy even if ``algorithm.kl_coef`` is 0.
+        algorithm, optim, trainer, lora: sections of the configuration. With ``kl_coef`` > 0 and
+            full fine-tuning a frozen copy of the start policy is held for the anchor.
+        seed: of adapters' initialisation.
     """
 
     def __init__(
@@ -67,14 +72,18 @@ class Trainer:
         if algorithm.kl_coef > 0:
             self.policy.keep_reference(folder)
         self.algorithm, self.optim, self.config = algorithm, optim, trainer
+        self.step_index = 0
+        self.forget_moments()
+
+    def forget_moments(self) -> None:
+        """Start the optimiser afresh, keeping the weights."""
         self.optimizer = torch.optim.AdamW(
             self.policy.trainable,
-            lr=optim.lr,
-            betas=optim.betas,
-            weight_decay=optim.weight_decay,
+            lr=self.optim.lr,
+            betas=self.optim.betas,
+            weight_decay=self.optim.weight_decay,
             fused=True,
         )
-        self.step_index = 0
 
     def learning_rate(self, step_index: int) -> float:
         """Return the rate of a step: linear warm-up, then constant."""
@@ -102,7 +111,7 @@ class Trainer:
         """
         started = time.monotonic()
         batches = pack(samples, self.config.token_budget)
-        weights = self._weights(batches)
+        weights = self._weights(batches, samples)
         tally = _Tally()
         self.optimizer.zero_grad(set_to_none=True)
         for batch, weight_E in zip(batches, weights, strict=True):
@@ -110,6 +119,7 @@ class Trainer:
             loss.backward()  # type: ignore[no-untyped-call]
         if not batches:
             return StepMetrics({"trained_tokens": 0.0, "seconds": time.monotonic() - started})
+        self._spread_over_kept(tally)
         norm = float(
             torch.nn.utils.clip_grad_norm_(self.policy.trainable, self.optim.max_grad_norm)
         )
@@ -149,14 +159,28 @@ class Trainer:
 
     # ------------------------------------------------------------- inside
 
-    def _weights(self, batches: Sequence[PackedBatch]) -> list[FloatArray]:
-        """Return each micro-batch's token weights, normalised over all of them."""
+    def _spread_over_kept(self, tally: _Tally) -> None:
+        """Give the weight of dropped tokens to the others: what is masked must not dilute."""
+        kept = tally.weight - tally.dropped_weight
+        if tally.dropped_weight > 0 and kept > 0:
+            for parameter in self.policy.trainable:
+                if parameter.grad is not None:
+                    parameter.grad.mul_(tally.weight / kept)
+
+    def _weights(
+        self, batches: Sequence[PackedBatch], samples: Sequence[Sample]
+    ) -> list[FloatArray]:
+        """Return each micro-batch's token weights, normalised over all of them.
+
+        A sequence is an episode: branches of one episode count as one.
+        """
         if not batches:
             return []
-        sequence_E = np.concatenate([batch.sample_E for batch in batches])
-        lengths = np.unique(sequence_E, return_counts=True)[1]
+        numbers = {name: n for n, name in enumerate({s.episode_id: None for s in samples})}
+        episode_of = np.array([numbers[sample.episode_id] for sample in samples])
+        sequence_E = episode_of[np.concatenate([batch.sample_E for batch in batches])]
         weight_E = losses.token_weights(
-            sequence_E, self.algorithm.aggregation, float(lengths.max(initial=1))
+            sequence_E, self.algorithm.aggregation, float(self.algorithm.norm_length)
         )
         cuts = np.cumsum([len(batch.sample_E) for batch in batches])[:-1]
         return list(np.split(weight_E, cuts))
@@ -193,19 +217,23 @@ class Trainer:
             raise ValueError("a policy gradient needs the log-prob of every trained token")
         old_E = torch.from_numpy(batch.old_logprobs_E).to(logprobs_E)
         advantages_E = torch.from_numpy(batch.advantages_E).to(logprobs_E)
+        gap_E = logprobs_E.detach() - old_E
+        keep_E = (gap_E > LOG_DROP[0]) & (gap_E < LOG_DROP[1])
+        # a dropped token stands at its old log-prob: its ratio is 1, finite, and carries nothing
+        safe_E = torch.where(keep_E, logprobs_E, old_E)
         clipped = losses.ppo_clip(
-            logprobs_E, old_E, advantages_E, self.algorithm.clip_low, self.algorithm.clip_high
+            safe_E, old_E, advantages_E, self.algorithm.clip_low, self.algorithm.clip_high
         )
-        ratio_E = clipped.ratio_E.detach()
-        keep_E = (ratio_E > DROP_RATIO[0]) & (ratio_E < DROP_RATIO[1])
         loss_E = torch.where(keep_E, clipped.loss_E, torch.zeros_like(clipped.loss_E))
-        tally.clipped += int(clipped.clipped_E.sum())
+        tally.clipped += int((clipped.clipped_E & keep_E).sum())
         tally.dropped += int((~keep_E).sum())
-        tally.ratio_max = max(tally.ratio_max, float(ratio_E.max()))
-        tally.gap_E.append((logprobs_E.detach() - old_E).abs().double().numpy())
+        tally.dropped_weight += float(weights[~keep_E].sum())
+        tally.weight += float(weights.sum())
+        tally.ratio_max = max(tally.ratio_max, float(clipped.ratio_E.detach().max()))
+        tally.gap_E.append(gap_E.abs().double().cpu().numpy())
         tally.lag_E.append((version - batch.version_E).astype(np.float64))
         if self.algorithm.kl_coef > 0:
-            kl_E = losses.k3(logprobs_E, self.policy.reference_logprobs(batch))
+            kl_E = losses.k3(safe_E, self.policy.reference_logprobs(batch)) * keep_E
             tally.kl += float((weights * kl_E.detach()).sum())
             loss_E = loss_E + self.algorithm.kl_coef * kl_E
         return (weights * loss_E).sum()

@@ -1,9 +1,10 @@
 """``python -m rl.watch [RUN]``: follow a run from another terminal; the newest one by default.
 
-Reads ``metrics.jsonl`` and ``store.db`` only; nothing of the run is touched. ``--once`` prints what
-is there and ends.
+Reads ``metrics.jsonl`` only; nothing of the run is touched. Ends with the run; ``--once`` prints
+what is there and ends at once.
 """
 
+import fcntl
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,18 @@ def newest(root: Path = Path("runs")) -> Path | None:
     """Return the run folder whose metrics changed last."""
     found = sorted(root.glob("*/metrics.jsonl"), key=lambda path: path.stat().st_mtime)
     return found[-1].parent if found else None
+
+
+def running(folder: Path) -> bool:
+    """Return whether a process holds the run."""
+    try:
+        with (folder / "lock").open("r") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def line(row: dict[str, Any], begun: float) -> str:
@@ -54,7 +67,7 @@ def main() -> int:
             sys.stdout.write(line(row, rows[0]["time"]) + "\n")
         sys.stdout.flush()
         shown = len(rows)
-        if "--once" in sys.argv or (folder / "report.md").exists():
+        if "--once" in sys.argv or not running(folder):
             return 0
         time.sleep(POLL_S)
 

@@ -119,29 +119,42 @@ class PolicyHost:
     """
 
     def __init__(self, config: RunConfig, api_key: str, port: int = 0) -> None:
+        self.config, self.api_key, self.port = config, api_key, port
+        self.base_url = ""
+        self.engine: Any = None
+        self.server: Any = None
+
+    def start(self) -> str:
+        """Load the model and serve; return the base URL.
+
+        Raises:
+            ModelError: the model cannot be found or run.
+            PolicyUnavailable: the address cannot be bound.
+        """
         from serving.engine import EngineOptions
         from serving.engines import build_engine
         from serving.models import resolve
         from serving.renderer import Renderer
         from serving.server import PolicyServer
 
+        config = self.config
         folder = resolve(config.model)
         options = EngineOptions(
             threads=config.engine.threads or cores(),
             max_slots=config.engine.max_slots,
             max_len=config.engine.context,
         )
-        engine = build_engine(config.engine.name, folder, options)
-        self.engine = engine
+        self.engine = build_engine(config.engine.name, folder, options)
         self.server = PolicyServer(
-            engine,
+            self.engine,
             Renderer(folder),
-            api_key=api_key,
+            api_key=self.api_key,
             host=_host(config),
-            port=port,
+            port=self.port,
             model_name=config.model,
         )
-        self.base_url: str = self.server.start()
+        self.base_url = self.server.start()
+        return self.base_url
 
     def address(self) -> str:
         """Return the base URL."""
@@ -149,8 +162,10 @@ class PolicyHost:
 
     def close(self) -> None:
         """Stop serving. Idempotent."""
-        self.server.stop()
-        self.engine.close()
+        if self.server is not None:
+            self.server.stop()
+        if self.engine is not None:
+            self.engine.close()
 
 
 def _host(config: RunConfig) -> str:
@@ -177,12 +192,21 @@ class TrainerHost:
     """
 
     def __init__(self, config: RunConfig, run_folder: Path, publish_folder: Path) -> None:
-        from rl.trainer import Trainer
-        from serving.models import resolve
-
         self.config = config
         self.checkpoints = run_folder / "checkpoints"
         self.publish_folder = publish_folder
+        self.trainer: Any = None
+
+    def start(self) -> int:
+        """Load the model; return the number of trained parameters.
+
+        Raises:
+            ModelError: the model cannot be found.
+        """
+        from rl.trainer import Trainer
+        from serving.models import resolve
+
+        config = self.config
         self.trainer = Trainer(
             resolve(config.model),
             config.algorithm,
@@ -191,18 +215,22 @@ class TrainerHost:
             config.lora,
             config.seed,
         )
-
-    def ready(self) -> int:
-        """Return the number of trained parameters: the model is loaded."""
         return sum(p.numel() for p in self.trainer.policy.trainable)
 
     def step(self, samples: Sequence[Sample], version: int) -> StepMetrics:
         """Take a policy-gradient step."""
-        return self.trainer.step(samples, version=version)
+        result: StepMetrics = self.trainer.step(samples, version=version)
+        return result
+
+    def forget_moments(self) -> None:
+        """Start the optimiser afresh."""
+        self.trainer.forget_moments()
 
     def imitate(self, samples: Sequence[Sample]) -> StepMetrics:
         """Take a supervised step at the warm start's learning rate."""
-        return self.trainer.step(samples, objective="cross_entropy", lr=self.config.warmstart.lr)
+        rate = self.config.warmstart.lr
+        result: StepMetrics = self.trainer.step(samples, objective="cross_entropy", lr=rate)
+        return result
 
     def publish(self, version: int) -> tuple[str, float]:
         """Write the weights for the engine; return their path and the seconds it took."""

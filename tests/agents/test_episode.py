@@ -69,7 +69,7 @@ def test_policy_outage_has_no_reward_and_the_first_cause() -> None:
 def test_time_limit_still_grades_the_state_reached() -> None:
     """After a time-out the work done so far counts."""
     world = CounterWorld()
-    episode = run(world, TalkingPolicy(["up"]), EpisodeLimits(time_limit_s=-1.0))
+    episode = run(world, TalkingPolicy(["up"]), EpisodeLimits(time_limit_s=0.0))
     assert episode.stop_reason == StopReason.TIME_LIMIT
     assert world.graded == 1
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agents import registry
 from agents.protocol import ParseError
 from agents.shell import ShellAgent, shorten
+from envs.errors import TaskError
 from serving.types import FinishReason, Generation, Reply
 
 
@@ -91,5 +92,5 @@ def test_observation_shows_output_and_a_bad_exit_code() -> None:
 
 def test_unknown_environment_names_the_nearest() -> None:
     """A misspelt environment is a user's mistake with a remedy."""
-    with pytest.raises(ValueError, match="Did you mean 'terminal'"):
+    with pytest.raises(TaskError, match="did you mean 'terminal'"):
         registry.make("terminl")

@@ -66,6 +66,9 @@ class FakeFleet:
     async def imitate(self, samples: Sequence[Sample]) -> StepMetrics:
         return StepMetrics({"loss": 1.0})
 
+    async def forget_moments(self) -> None:
+        self.forgotten = True
+
     async def publish(self, version: int) -> dict[str, float]:
         self.version = version
         return {"publish_write_s": 0.0}

@@ -20,11 +20,10 @@ def test_last_whole_one_is_used_and_the_torn_one_reported(
     torn.mkdir()
     (torn / "state.pt").write_bytes(b"half")
     with caplog.at_level(logging.WARNING):
-        found = checkpoint.latest(tmp_path)
-    assert found is not None
-    assert found[0] == CheckpointMeta(1, 2, True)
+        found = checkpoint.candidates(tmp_path)
+    assert [meta for meta, _ in found] == [CheckpointMeta(1, 2, True)]
     assert "never finished" in caplog.text
-    assert torch.equal(checkpoint.load_state(found[1])["w"], torch.ones(2))
+    assert torch.equal(checkpoint.load_state(found[0][1])["w"], torch.ones(2))
 
 
 def test_old_ones_are_removed(tmp_path: Path) -> None:
@@ -43,6 +42,6 @@ def test_damaged_state_is_a_named_error(tmp_path: Path) -> None:
         checkpoint.load_state(path)
 
 
-def test_nothing_there_is_none(tmp_path: Path) -> None:
+def test_nothing_there_is_empty(tmp_path: Path) -> None:
     """A fresh run is not an error."""
-    assert checkpoint.latest(tmp_path / "checkpoints") is None
+    assert checkpoint.candidates(tmp_path / "checkpoints") == []

@@ -25,6 +25,14 @@ from rl.errors import ConfigError
         ("rollout.min_group=99", "group_size"),
         ("nonsense", "not key=value"),
         ("resume=/nowhere", "no run there"),
+        ("optim.lr=[1", "optim.lr"),
+        ("model=${foo}", "foo"),
+        ("recipe=", "no value"),
+        ("optim.lr=inf", "finite"),
+        ("optim.betas=[2,5]", "less than 1"),
+        ("rollout.temperature=3", "less than or equal to 2"),
+        ("agent.max_reply_tokens=5000", "engine.context"),
+        ("seed=99999999999999999999999", "seed"),
     ],
 )
 def test_mistakes_are_named(argument: str, says: str) -> None:
@@ -51,6 +59,33 @@ def test_unknown_key_in_a_recipe_is_refused(tmp_path: Path) -> None:
     recipe.write_text("optim: {learning_rate: 1}\n")
     with pytest.raises(ConfigError, match=r"unknown key 'optim\.learning_rate'"):
         resolve([f"recipe={recipe}"])
+
+
+def test_recipe_names_its_environment_and_nothing_of_the_run(tmp_path: Path) -> None:
+    """``env: swe`` in a recipe must not be merged over another environment's settings."""
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("env: swe\n")
+    assert resolve([f"recipe={recipe}"]).agent == resolve(["env=swe"]).agent
+    recipe.write_text("resume: runs/x\n")
+    with pytest.raises(ConfigError, match="command line"):
+        resolve([f"recipe={recipe}"])
+    recipe.write_text("optim.lr: 1\n")
+    with pytest.raises(ConfigError, match="nest it"):
+        resolve([f"recipe={recipe}"])
+
+
+def test_names_that_look_like_numbers_stay_names() -> None:
+    """``run=20240101`` is a folder."""
+    assert resolve(["run=20240101", "model=123"]).run == "20240101"
+
+
+def test_resumed_run_keeps_what_it_is(tmp_path: Path) -> None:
+    """Another model, seed or task set under old episodes would be silent nonsense."""
+    (tmp_path / "config.json").write_text('{"env": "terminal"}')
+    assert resolve([f"resume={tmp_path}", "optim.steps=40"]).optim.steps == 40
+    for argument in ("seed=3", "model=tiny", "tasks.limit=4", "run=elsewhere", "recipe=smoke"):
+        with pytest.raises(ConfigError, match="keeps its"):
+            resolve([f"resume={tmp_path}", argument])
 
 
 def test_every_recipe_is_valid() -> None:

@@ -1,6 +1,7 @@
 """The controller over a fleet of fakes: exactly once, bounded staleness, failures by rule."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from rl.metrics import Metrics
 from rl.schedule import member_of
 from rl.store import Store
 from rl.tasksets import TaskSets
+from rl.types import Sample, StepMetrics
 from tests.rl.fleets import FakeFleet, coin, lost
 
 TASKS = [
@@ -31,7 +33,13 @@ HELD = [
 
 def config(**changes: object) -> RunConfig:
     base: dict[str, object] = {
-        "rollout": {"groups_per_step": 2, "group_size": 4, "min_group": 2, "max_staleness": 1},
+        "rollout": {
+            "groups_per_step": 2,
+            "group_size": 4,
+            "min_group": 2,
+            "max_staleness": 1,
+            "retry_wait_s": 0.0,
+        },
         "optim": {"steps": 3},
         "checkpoint": {"every": 1},
     }
@@ -59,19 +67,27 @@ def test_whole_run_trains_every_batch_once(tmp_path: Path) -> None:
     fleet = FakeFleet()
     with run(tmp_path, fleet) as store:
         assert sorted(store.consumed().values()) == [1, 1, 2, 2, 3, 3]
-        assert {e.kind for e in _kinds(store)} == {"train", "eval:start", "eval:final"}
+        assert set(_kinds(store)) == {"train", "eval:start@000000", "eval:final@000003"}
     trained = [name for step in fleet.trained for name in step]
     assert len(trained) == len(set(trained))
     assert [row["step"] for row in metrics.read(tmp_path) if row["phase"] == "rl"] == [1, 2, 3]
 
 
-def test_staleness_is_bounded(tmp_path: Path) -> None:
-    """Never more than (eta + 1) batches accepted or running: the trainer cannot be outrun."""
-    fleet = FakeFleet(delay_s=0.002)
-    settings = config(rollout={"max_staleness": 0}, optim={"steps": 4})
+@pytest.mark.parametrize("eta", [0, 1, 2])
+def test_staleness_is_bounded_while_the_trainer_works(tmp_path: Path, eta: int) -> None:
+    """Never more than (eta + 1) batches accepted, running or being learned: with a slow trainer no
+    group may come out too stale and be thrown away."""
+
+    class SlowTrainer(FakeFleet):
+        async def step(self, samples: Sequence[Sample], version: int) -> StepMetrics:
+            await asyncio.sleep(0.05)
+            return await super().step(samples, version)
+
+    fleet = SlowTrainer(delay_s=0.002)
+    settings = config(rollout={"max_staleness": eta}, optim={"steps": 6})
     with run(tmp_path, fleet, settings) as store:
-        assert all(outcome != "stale" for outcome in _outcomes(store))
-    assert fleet.most_running <= 2 * 4
+        assert "stale" not in _outcomes(store)
+    assert fleet.most_running <= (eta + 1) * 2 * 4
 
 
 def test_lost_members_are_retried_then_left_out(tmp_path: Path) -> None:
@@ -91,15 +107,49 @@ def test_lost_members_are_retried_then_left_out(tmp_path: Path) -> None:
 
 
 def test_group_without_enough_members_is_dropped_with_its_reason(tmp_path: Path) -> None:
-    """Two groups of dead sandboxes: nothing is trained, nothing hangs, the reason is counted."""
+    """All but one member of each even group die: it teaches nothing and is counted."""
+
+    def behaviour(assignment: Assignment) -> Episode | None:
+        name = assignment.episode_id
+        dies = name.startswith("g") and int(name[1:7]) % 2 == 0 and member_of(name) > 0
+        return lost(assignment) if dies else None
+
+    with run(tmp_path, FakeFleet(behaviour)) as store:
+        assert "too_few_members" in _outcomes(store)
+    rows = [row for row in metrics.read(tmp_path) if row["phase"] == "rl"]
+    assert sum(row.get("groups_too_few_members", 0) for row in rows) >= 2
+
+
+def test_outage_ends_the_run_with_its_cause_instead_of_burning_steps(tmp_path: Path) -> None:
+    """Twenty steps of dead sandboxes used to end as a run that was "done"."""
 
     def behaviour(assignment: Assignment) -> Episode | None:
         return lost(assignment) if assignment.episode_id.startswith("g") else None
 
-    with run(tmp_path, FakeFleet(behaviour)) as store:
-        assert set(_outcomes(store)) == {"too_few_members"}
-    rows = [row for row in metrics.read(tmp_path) if row["phase"] == "rl"]
-    assert rows[0]["groups_too_few_members"] == 2
+    with pytest.raises(RunError, match="every episode of a batch was lost; sandbox_lost"):
+        run(tmp_path, FakeFleet(behaviour))
+
+
+def test_run_goes_on_after_an_outage_in_its_evaluation(tmp_path: Path) -> None:
+    """Lost evaluation episodes are played again on resume, not counted as known."""
+    with pytest.raises(RunError, match="no held-out episode"):
+        run(tmp_path, FakeFleet(lost))
+    with run(tmp_path, FakeFleet()) as store:
+        assert len(store.evaluations()["start"]) == len(HELD)
+        assert all(e.reward is not None for e in store.evaluations()["start"])
+
+
+def test_longer_run_is_evaluated_again(tmp_path: Path) -> None:
+    """A finished run resumed with more steps gets a final evaluation of its new weights."""
+    with run(tmp_path, FakeFleet()):
+        pass
+    checkpoint.save(tmp_path / "checkpoints", CheckpointMeta(3, 3, True), {}, keep=1)
+    second = FakeFleet()
+    with run(tmp_path, second, config(optim={"steps": 5})):
+        pass
+    assert [n for n in second.played if n.startswith("eval:final@000005")]
+    finals = [r["step"] for r in metrics.read(tmp_path) if r["phase"] == "eval:final"]
+    assert finals == [3, 5]
 
 
 def test_resume_repeats_the_lost_batch_in_its_old_composition(tmp_path: Path) -> None:
@@ -114,7 +164,7 @@ def test_resume_repeats_the_lost_batch_in_its_old_composition(tmp_path: Path) ->
         assert sorted(store.consumed().values()) == [1, 1, 2, 2, 3, 3]
     assert second.loaded == [str(folder / "000001")]
     assert second.trained == first.trained[1:]
-    assert not [name for name in second.played if name in first.played]
+    assert not {n for n in second.played if n.startswith("g")} & set(first.played)
 
 
 def test_half_played_group_is_completed_not_repeated(tmp_path: Path) -> None:
@@ -150,39 +200,57 @@ def test_silence_ends_the_run_with_what_it_waited_for(tmp_path: Path) -> None:
         run(tmp_path, Silent(), config(rollout={"stall_timeout_s": 1.0}))
 
 
-def test_interrupt_saves_and_resume_goes_on(tmp_path: Path) -> None:
-    """Ctrl-C in mid-run: state is saved on the way out, what was played is kept."""
+def test_interrupt_finishes_the_step_that_has_begun_before_saving(tmp_path: Path) -> None:
+    """The trainer cannot be stopped in mid-step: saving weights that saw a batch which the store
+    still counts as unread would train it twice."""
 
     class Slow(FakeFleet):
-        async def step(self, samples: object, version: int) -> object:  # type: ignore[override]
-            if version >= 1:
-                await asyncio.sleep(30)
-            return await super().step(samples, version)  # type: ignore[arg-type]
+        steps = 0
+
+        async def step(self, samples: Sequence[Sample], version: int) -> StepMetrics:
+            self.steps += 1
+            await asyncio.sleep(0.4)
+            return await super().step(samples, version)
+
+        async def save(self, step: int, version: int, warmed: bool) -> str:
+            assert self.steps == step
+            return await super().save(step, version, warmed)
 
     fleet = Slow()
 
-    async def interrupted() -> None:
+    async def interrupted() -> dict[str, int]:
         with Store(tmp_path) as store:
             log = Metrics(tmp_path)
-            controller = Controller(
-                config(checkpoint={"every": 100}),
-                tmp_path,
-                fleet,
-                TaskSets(TASKS, HELD),
-                store,
-                log,
-            )
+            settings = config(checkpoint={"every": 100}, optim={"steps": 50})
+            sets = TaskSets(TASKS, HELD)
+            controller = Controller(settings, tmp_path, fleet, sets, store, log)
             task = asyncio.create_task(controller.run())
-            while not fleet.trained:
+            while fleet.steps < 2:
                 await asyncio.sleep(0.01)
-            await asyncio.sleep(0.3)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             log.close()
+            return store.consumed()
 
-    asyncio.run(interrupted())
-    assert fleet.saved == [(1, 1, True)]
+    consumed = asyncio.run(interrupted())
+    assert fleet.saved == [(2, 2, True)]
+    assert set(consumed.values()) == {1, 2}
+    assert [r["step"] for r in metrics.read(tmp_path) if r["phase"] == "rl"] == [1, 2]
+
+
+def test_first_cause_is_what_the_run_reports(tmp_path: Path) -> None:
+    """A trainer that dies in its step must not be reported as one that died while saving."""
+
+    class Dying(FakeFleet):
+        async def step(self, samples: Sequence[Sample], version: int) -> StepMetrics:
+            raise RunError("the step failed")
+
+        async def save(self, step: int, version: int, warmed: bool) -> str:
+            raise RunError("died in save")
+
+    with pytest.raises(RunError, match="the step failed"):
+        run(tmp_path, Dying())
 
 
 def test_the_coin_is_fair_enough_for_these_tests() -> None:
@@ -191,13 +259,8 @@ def test_the_coin_is_fair_enough_for_these_tests() -> None:
     assert faces == {0.0, 1.0}
 
 
-class _Row:
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-
-def _kinds(store: Store) -> list[_Row]:
-    return [_Row(kind) for (kind,) in store._db.execute("SELECT DISTINCT kind FROM episodes")]
+def _kinds(store: Store) -> list[str]:
+    return [kind for (kind,) in store._db.execute("SELECT DISTINCT kind FROM episodes")]
 
 
 def _outcomes(store: Store) -> list[str]:

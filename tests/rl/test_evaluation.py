@@ -57,7 +57,7 @@ def test_report_names_slices_gains_and_losses(tmp_path: Path) -> None:
         for label, reward in (("start", 0.0), ("final", 1.0)):
             for task in ("a", "b"):
                 one = replace(played(task, reward), id=f"{label}:{task}:0")
-                store.append(one, f"eval:{label}")
+                store.append(one, f"eval:{label}@000001")
         store.append(episode([], reward=None, name="g000001.m0"))
     log = metrics.Metrics(tmp_path)
     log.write("rl", 1, {"reward": 0.5, "groups_trained": 1})
@@ -79,5 +79,7 @@ def test_metrics_of_a_resumed_run_do_not_double_back(tmp_path: Path) -> None:
     log.close()
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"phase": "rl", "st')
-    metrics.Metrics(tmp_path, resumed_step=1).close()
+    resumed = metrics.Metrics(tmp_path)
+    resumed.rewind(1, warmed=True)
+    resumed.close()
     assert [row["step"] for row in metrics.read(tmp_path)] == [0, 1]
