@@ -1,7 +1,8 @@
 """Serve a model: ``python -m serving model=smollm2-135m [key=value…]``.
 
 Prints the base URL on one line when ready. The key is ``CLAWGYM_API_KEY``, else made up and
-printed. Exit 0 stopped, 2 user error, 3 no such model here.
+printed. Exit 0 stopped, 2 user error, 3 cannot serve: no such model here, address in use, the
+engine failed.
 """
 
 import os
@@ -17,7 +18,7 @@ from dataclasses import asdict, fields
 
 from .engine import EngineOptions
 from .engines import build_engine
-from .errors import ModelError, PolicyUnavailable
+from .errors import EngineError, ModelError, PolicyUnavailable
 
 USAGE = """\
 python -m serving model=NAME [key=value…]
@@ -64,21 +65,36 @@ def parse(arguments: list[str]) -> dict[str, str | int]:
             options[key] = value
     if not options["model"]:
         raise UsageError("model= is missing, such as model=smollm2-135m")
+    from .server import LAST_PORT
+
+    if int(options["port"]) > LAST_PORT:
+        raise UsageError(f"port must be 0..{LAST_PORT}, not {options['port']}")
+    engine_options(options)
     return options
+
+
+def engine_options(options: dict[str, str | int]) -> EngineOptions:
+    """Return the engine's part; raises ``UsageError`` for a value out of range."""
+    try:
+        return EngineOptions(**{f.name: int(options[f.name]) for f in fields(EngineOptions)})
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def serve(options: dict[str, str | int]) -> None:
     """Serve until SIGINT or SIGTERM."""
+    from .app import check_api_key
     from .models import resolve
     from .renderer import Renderer
     from .server import PolicyServer
 
-    folder = resolve(str(options["model"]))
-    engine_options = EngineOptions(
-        **{field.name: int(options[field.name]) for field in fields(EngineOptions)}
-    )
-    engine = build_engine(str(options["engine"]), folder, engine_options)
     key = os.environ.get("CLAWGYM_API_KEY")
+    try:
+        check_api_key(key or "made-up")
+    except ValueError as error:
+        raise UsageError(f"CLAWGYM_API_KEY: {error}") from error
+    folder = resolve(str(options["model"]))
+    engine = build_engine(str(options["engine"]), folder, engine_options(options))
     server = PolicyServer(
         engine,
         Renderer(folder),
@@ -112,7 +128,7 @@ def main(arguments: list[str]) -> int:
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2
-    except (ModelError, PolicyUnavailable) as error:
+    except (ModelError, EngineError, PolicyUnavailable) as error:
         print(error, file=sys.stderr)
         return 3
     return 0

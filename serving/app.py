@@ -12,9 +12,10 @@ import asyncio
 import hmac
 import json
 import logging
+import unicodedata
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -29,13 +30,19 @@ logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 32 << 20
 SESSION_HEADER = "X-Session-Id"
+LONGEST_SESSION = 256  # characters
 ANY_MODEL = "default"
 
 Body = TypeVar("Body", bound=Wire)
 
 
 def build_app(gateway: Gateway, api_key: str, model_name: str) -> web.Application:
-    """Return the application; every route but ``/health`` wants ``Authorization: Bearer KEY``."""
+    """Return the application; every route but ``/health`` wants ``Authorization: Bearer KEY``.
+
+    Raises:
+        ValueError: no client could authenticate with this key.
+    """
+    check_api_key(api_key)
     routes = _Routes(gateway, model_name)
     app = web.Application(
         client_max_size=MAX_BODY_BYTES, middlewares=[_errors, _authentication(api_key)]
@@ -90,8 +97,10 @@ class _Routes:
             await response.write(first)
             async for event in events:
                 await response.write(event)
-        except EngineError as error:
-            body = json.dumps(error_body(str(error), "server_error"))
+        except ConnectionResetError:  # the client has left
+            return response
+        except Exception as error:  # the status is sent: the fault is the last event
+            body = json.dumps(_server_error(error))
             await response.write(f"data: {body}\n\n".encode())
         finally:
             await events.aclose()
@@ -143,14 +152,41 @@ async def _read(request: web.Request, model: type[Body]) -> Body:
 
 
 def _session(request: web.Request, user: str | None) -> str | None:
-    key = _bearer(request)
-    return (
-        request.match_info.get("session")
-        or key.partition(":")[2]
-        or request.headers.get(SESSION_HEADER)
-        or user
-        or None
-    )
+    """Return the session's name, fit for a response header, or None."""
+    named = {
+        "session": request.match_info.get("session"),
+        "Authorization": _bearer(request).partition(":")[2],
+        SESSION_HEADER: request.headers.get(SESSION_HEADER),
+        "user": user,
+    }
+    for field, name in named.items():
+        if name:
+            if len(name) > LONGEST_SESSION or not _is_plain(name):
+                raise RequestRefused(
+                    f"{field}: a session's name has at most {LONGEST_SESSION} characters "
+                    "and no control characters",
+                    field=field,
+                )
+            return name
+    return None
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text holds no control character, line separator or broken UTF-8."""
+    return not any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text)
+
+
+def check_api_key(api_key: str) -> None:
+    """Refuse a key that no ``Authorization: Bearer KEY[:SESSION]`` can carry.
+
+    Raises:
+        ValueError: empty, with a colon, control characters or white space around.
+    """
+    if not api_key or ":" in api_key or api_key != api_key.strip() or not _is_plain(api_key):
+        raise ValueError(
+            "an API key must not be empty nor hold ':' (it parts key and session), control "
+            "characters or white space around it"
+        )
 
 
 def _bearer(request: web.Request) -> str:
@@ -162,7 +198,7 @@ def _authentication(api_key: str) -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         given = _bearer(request).partition(":")[0]
-        if request.path != "/health" and not hmac.compare_digest(given.encode(), api_key.encode()):
+        if request.path != "/health" and not hmac.compare_digest(_bytes(given), _bytes(api_key)):
             return web.json_response(
                 error_body(
                     "missing or wrong API key; send Authorization: Bearer KEY",
@@ -176,6 +212,18 @@ def _authentication(api_key: str) -> Middleware:
     return check
 
 
+def _bytes(text: str) -> bytes:
+    """Return a header's text as it was sent, be it UTF-8 or not."""
+    return text.encode(errors="surrogateescape")
+
+
+def _server_error(error: Exception) -> dict[str, Any]:
+    if isinstance(error, EngineError):
+        return error_body(str(error), "server_error")
+    logger.error("a request failed", exc_info=error)
+    return error_body(f"{type(error).__name__}: {error}", "server_error")
+
+
 @web.middleware
 async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
@@ -184,10 +232,12 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         code = "context_length_exceeded" if type(error).__name__ == "ContextOverflow" else ""
         body = error_body(str(error), field=error.field, code=code)
         return web.json_response(body, status=error.status)
-    except EngineError as error:
-        return web.json_response(error_body(str(error), "server_error"), status=500)
     except web.HTTPException as error:
         if error.status < 400:
             raise
         message = f"{error.reason}: {request.method} {request.path}"
         return web.json_response(error_body(message), status=error.status)
+    except ConnectionResetError:  # the client has left
+        raise
+    except Exception as error:  # a fault of ours must reach the client in the shape it reads
+        return web.json_response(_server_error(error), status=500)

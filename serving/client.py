@@ -1,6 +1,7 @@
 """The policy seen from agents and learner: one aiohttp session, typed failures. Light: no torch."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -52,7 +53,8 @@ class PolicyClient:
             timeout_s: wall-clock seconds, waiting included.
 
         Raises:
-            PolicyUnavailable: refused, reset, or the engine failed.
+            PolicyUnavailable: refused, reset, the engine failed, or what answered is no policy
+                server.
             PolicyTimeout: no reply in time; the request is cancelled on the server.
             ContextOverflow: the conversation no longer fits the context.
             RequestRefused: any other refusal.
@@ -69,19 +71,10 @@ class PolicyClient:
         }
         path = f"/s/{quote(session, safe='')}/v1/chat/completions"
         answer = await self._ask("POST", path, body, timeout_s)
-        choice = answer["choices"][0]
-        return Reply(
-            id=answer["id"],
-            text=choice["message"]["content"],
-            prompt_ids_P=tuple(choice["prompt_token_ids"]),
-            generation=Generation(
-                token_ids_T=tuple(choice["token_ids"]),
-                logprobs_T=tuple(choice["token_logprobs"]),
-                versions_T=tuple(choice["policy_versions"]),
-                finish_reason=choice["finish_reason"],
-                num_cached=choice["num_cached"],
-            ),
-        )
+        try:
+            return _reply(answer)
+        except (LookupError, TypeError) as error:
+            raise PolicyUnavailable(f"no reply of a policy server: {answer!r:.200}") from error
 
     async def load_weights(self, path: Path, version: int) -> None:
         """Have the engine load a publication; requests in flight go on.
@@ -152,10 +145,10 @@ class PolicyClient:
                 async with self._session().request(
                     method, self.base_url + path, json=body
                 ) as response:
-                    answer = await response.json(content_type=None)
+                    answer = _json_object(response.status, await response.read())
                     if response.status >= 400:
                         raise _failure(response.status, answer)
-                    return dict(answer)
+                    return answer
             except aiohttp.ClientConnectorError:
                 if attempt == CONNECT_ATTEMPTS - 1:
                     raise
@@ -172,9 +165,38 @@ class PolicyClient:
         return self._http
 
 
-def _failure(status: int, answer: Any) -> Exception:
+def _json_object(status: int, body: bytes) -> dict[str, Any]:
+    """Return the answer; what is not JSON comes of a proxy, or of a server that broke."""
+    try:
+        answer = json.loads(body)
+    except ValueError as error:
+        raise PolicyUnavailable(f"HTTP {status}: not JSON") from error
+    if not isinstance(answer, dict):
+        raise PolicyUnavailable(f"HTTP {status}: not a JSON object")
+    return answer
+
+
+def _reply(answer: Mapping[str, Any]) -> Reply:
+    choice = answer["choices"][0]
+    return Reply(
+        id=answer["id"],
+        text=choice["message"]["content"],
+        prompt_ids_P=tuple(choice["prompt_token_ids"]),
+        generation=Generation(
+            token_ids_T=tuple(choice["token_ids"]),
+            logprobs_T=tuple(choice["token_logprobs"]),
+            versions_T=tuple(choice["policy_versions"]),
+            finish_reason=choice["finish_reason"],
+            num_cached=choice["num_cached"],
+        ),
+    )
+
+
+def _failure(status: int, answer: Mapping[str, Any]) -> Exception:
     """Return the typed error of an answer in OpenAI's error shape."""
-    error = answer.get("error", {}) if isinstance(answer, dict) else {}
+    error = answer.get("error")
+    if not isinstance(error, dict):
+        error = {}
     message = str(error.get("message", f"HTTP {status}"))
     if status >= 500:
         return PolicyUnavailable(f"HTTP {status}: {message}")

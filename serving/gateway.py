@@ -8,17 +8,20 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .engine import Engine, generate
+from .errors import ContextOverflow
 from .protocol import ChatRequest
 from .renderer import Drift, Prompt, Renderer
 from .sessions import SessionStore, new_session
 from .stopping import cut_at_stop
-from .types import Generation, Sampling
+from .types import Generation, Message, Sampling
+
+MOST_BYTES_PER_TOKEN = 32  # of a prompt's average; real text has 3 to 6
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,6 @@ class Gateway:
         self.renderer = renderer
         self.sessions = sessions or SessionStore()
         self._drifts: Counter[str] = Counter()
-        self._scopes: set[str] = set()
         self._renders = ThreadPoolExecutor(1, thread_name_prefix="render")
 
     async def prepare(self, request: ChatRequest, scope: str | None) -> Job:
@@ -64,7 +66,9 @@ class Gateway:
 
         Raises:
             RequestRefused: the template refuses the messages.
+            ContextOverflow: the messages are so long that no tokenizer would make them fit.
         """
+        self._check_size(request)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._renders, self._prepare, request, scope)
 
@@ -101,6 +105,7 @@ class Gateway:
         return {
             **self.engine.stats(),
             "recorded_turns": len(self.sessions),
+            "session_collisions": self.sessions.num_collisions,
             "drift": {drift.value: self._drifts[drift.value] for drift in Drift},
         }
 
@@ -113,6 +118,16 @@ class Gateway:
         self.record(job, generation)
         return generation
 
+    def _check_size(self, request: ChatRequest) -> None:
+        """Refuse before tokenising, which would hold up everyone's rendering."""
+        size_bytes = sum(message.size_bytes for message in request.messages)
+        if size_bytes > MOST_BYTES_PER_TOKEN * self.engine.max_len:
+            raise ContextOverflow(
+                f"the messages have {size_bytes} bytes; the context holds {self.engine.max_len} "
+                "tokens, the reply included",
+                field="messages",
+            )
+
     def _prepare(self, request: ChatRequest, scope: str | None) -> Job:
         messages = request.plain_messages()
         turn = self.sessions.find(scope, messages)
@@ -120,12 +135,13 @@ class Gateway:
             prompt = self.renderer.continue_from(
                 messages, turn.num_before, turn.prompt_ids_P, turn.token_ids_T
             )
+            later = messages[turn.num_before + 1 :]
+            forked = _has_reply(later)  # one the client edited: what was sampled is lost
         else:
             prompt = self.renderer.render(messages)
-            if scope in self._scopes and any(m["role"] == "assistant" for m in messages):
-                prompt = replace(prompt, drift=Drift.FORKED)
-        if scope is not None:
-            self._scopes.add(scope)
+            forked = scope is not None and self.sessions.knows(scope) and _has_reply(messages)
+        if forked:
+            prompt = replace(prompt, drift=Drift.FORKED)
         self._drifts[prompt.drift.value] += 1
         sampling = Sampling(
             max_tokens=request.limit,
@@ -145,3 +161,7 @@ class Gateway:
                 for i in range(request.n)
             ),
         )
+
+
+def _has_reply(messages: Sequence[Message]) -> bool:
+    return any(message["role"] == "assistant" for message in messages)

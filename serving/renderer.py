@@ -32,7 +32,7 @@ class Drift(StrEnum):
     NEW = "new"  # no earlier turn
     EXACT = "exact"  # previous prompt + sampled ids + the template's tail
     REALIGNED = "realigned"  # the same, with an end token that was not sampled put between
-    FORKED = "forked"  # the template rewrites history: rendered afresh
+    FORKED = "forked"  # the template or the client rewrites history: replies tokenised again
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,8 @@ class TextStream:
     """Turns a growing list of ids into text, piece by piece.
 
     A piece never ends inside a UTF-8 character nor inside what may become a stop string; the
-    pieces joined are the text of a reply that was not streamed.
+    pieces joined are the text of a reply that was not streamed. New ids are decoded behind a few
+    old ones: a decoder may strip the blank of the first word it is given.
     """
 
     def __init__(self, renderer: Renderer, stop: Sequence[str] = ()) -> None:
@@ -186,23 +187,30 @@ class TextStream:
         self._stop = stop
         self._ids: list[int] = []
         self._settled = 0  # ids before this one are decoded for good
+        self._context = 0  # decoding starts here: some text before the settled end
         self._held = ""  # decoded but not given out
         self._stopped = False
 
     def push(self, token_id: int) -> str:
         """Add a token; return the text that is certain now."""
         self._ids.append(token_id)
-        text = self._renderer.decode(self._ids[self._settled :])
+        text = self._new_text()
         if text.endswith("\ufffd"):
             return ""
+        if text:  # else the old context stays: it must hold text
+            self._context = self._settled
         self._settled = len(self._ids)
         return self._emit(text, final=False)
 
     def finish(self) -> str:
         """Return the rest; after it nothing may be pushed."""
-        text = self._renderer.decode(self._ids[self._settled :])
+        text = self._new_text()
         self._settled = len(self._ids)
         return self._emit(text, final=True)
+
+    def _new_text(self) -> str:
+        before = self._renderer.decode(self._ids[self._context : self._settled])
+        return self._renderer.decode(self._ids[self._context :])[len(before) :]
 
     def _emit(self, text: str, final: bool) -> str:
         if self._stopped:

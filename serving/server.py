@@ -1,19 +1,23 @@
 """The gateway in a background thread with its own event loop; for tests, actors and notebooks."""
 
 import asyncio
+import logging
 import secrets
 import threading
 from types import TracebackType
 
 from aiohttp import web
 
-from .app import build_app
+from .app import build_app, check_api_key
 from .engine import Engine
 from .errors import PolicyUnavailable
 from .gateway import Gateway
 from .renderer import Renderer
 
 START_TIMEOUT_S = 30.0
+LAST_PORT = 65535
+
+logger = logging.getLogger(__name__)
 
 
 class PolicyServer:
@@ -24,6 +28,9 @@ class PolicyServer:
         api_key: None makes one up, see ``api_key``.
         host, port: loopback and a free port by default.
         model_name: name in ``/v1/models``.
+
+    Raises:
+        ValueError: a key or a port that cannot be.
     """
 
     def __init__(
@@ -37,6 +44,9 @@ class PolicyServer:
         model_name: str = "policy",
     ) -> None:
         self.api_key = api_key or secrets.token_urlsafe(24)
+        check_api_key(self.api_key)
+        if not 0 <= port <= LAST_PORT:
+            raise ValueError(f"port must be 0..{LAST_PORT}, not {port}")
         self.base_url = ""
         self.gateway = Gateway(engine, renderer)
         self._model_name = model_name
@@ -85,9 +95,10 @@ class PolicyServer:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:
+        except BaseException as error:  # told by start(); once started, by the log
             self._failure = error
-            raise
+            if self._ready.is_set():
+                logger.exception("the server has ended")
         finally:
             self._ready.set()
 

@@ -6,7 +6,8 @@ or an edited message simply finds a shorter beginning, so a session is a tree. N
 recently used first out.
 
 A request names its session (path, key, header or ``user``) or has it inferred: then any recorded
-conversation that is a beginning of its messages will do, else a new session starts.
+conversation that is a beginning of its messages will do, else a new session starts. Two inferred
+conversations with equal messages and replies cannot be told apart: the first one's turn stands.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ import json
 import threading
 import uuid
 from array import array
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,12 +47,21 @@ class SessionStore:
 
     Args:
         max_turns: most turns kept.
+
+    Attributes:
+        num_collisions: replies of inferred sessions not recorded because an equal one was.
     """
 
     def __init__(self, max_turns: int = 8192) -> None:
         self._max_turns = max_turns
         self._turns: OrderedDict[tuple[str, bytes], RecordedTurn] = OrderedDict()
+        self._num_turns: Counter[str] = Counter()  # by scope, without zeros
         self._lock = threading.Lock()
+        self.num_collisions = 0
+
+    def knows(self, session: str) -> bool:
+        """Whether turns of a named session are recorded."""
+        return session in self._num_turns
 
     def __len__(self) -> int:
         return len(self._turns)
@@ -89,10 +99,21 @@ class SessionStore:
         key = _chain([*messages, {"role": "assistant", "content": text}])[-1]
         turn = RecordedTurn(name, len(messages), array("i", prompt_ids), array("i", token_ids))
         with self._lock:
-            self._turns[scope, key] = turn
+            known = (scope, key) in self._turns
+            if known and session is None:
+                self.num_collisions += 1
+            else:
+                self._turns[scope, key] = turn
             self._turns.move_to_end((scope, key))
+            self._num_turns[scope] += not known
             while len(self._turns) > self._max_turns:
-                self._turns.popitem(last=False)
+                self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        (scope, _), _ = self._turns.popitem(last=False)
+        self._num_turns[scope] -= 1
+        if not self._num_turns[scope]:
+            del self._num_turns[scope]
 
 
 def new_session() -> str:

@@ -1,6 +1,7 @@
 """A streamed chat reply: one server-sent event per piece of text, as tokens are sampled."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
@@ -63,7 +64,7 @@ def _submit(gateway: Gateway, job: Job, queue: "asyncio.Queue[_Event]") -> list[
     loop = asyncio.get_running_loop()
 
     def post(event: _Event) -> None:
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody reads any more
             loop.call_soon_threadsafe(queue.put_nowait, event)
 
     def on_end(index: int, future: Future[Generation]) -> None:

