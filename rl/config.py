@@ -62,7 +62,9 @@ class RolloutConfig(_Section):
     curriculum: Literal["uniform", "informative"] = Field(
         "uniform", description="every family in turn, or those whose groups carry a gradient"
     )
-    temperature: float = Field(0.7, gt=0, le=2, description="applied by sampler and trainer alike")
+    temperature: float = Field(
+        0.7, ge=1e-3, le=2, description="applied by sampler and trainer alike"
+    )
     top_p: float = Field(
         1.0, gt=0, le=1, description="must be 1: truncation is refused in training"
     )
@@ -149,7 +151,7 @@ class EngineConfig(_Section):
 
     name: Literal["torch"] = Field("torch", description="embedded torch engine")
     threads: int | None = Field(None, ge=1, description="CPU threads; default: all cores")
-    max_slots: int = Field(48, ge=1, description="requests decoded at once")
+    max_slots: int = Field(48, ge=1, le=4096, description="requests decoded at once")
     context: int = Field(1024, ge=64, description="most tokens of prompt and reply")
 
 

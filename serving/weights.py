@@ -6,8 +6,6 @@ shape was checked, so that a bad file changes nothing.
 """
 
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,15 +14,6 @@ from .errors import EngineError
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-SHM = Path("/dev/shm")
-
-
-def publication_dir(run: str, size_bytes: int) -> Path:
-    """Return a fresh folder for publications: in memory when three of them fit, else on disk."""
-    room = SHM.is_dir() and os.access(SHM, os.W_OK)
-    base = SHM if room and shutil.disk_usage(SHM).free > 3 * size_bytes else None
-    return Path(tempfile.mkdtemp(prefix=f"clawgym-{run}-", dir=base))
 
 
 def publish(state_dict: Mapping[str, "Tensor"], folder: Path, version: int, keep: int = 2) -> Path:
