@@ -1,7 +1,7 @@
 """Weights from trainer to engine: a safetensors file, written atomically, read with checks.
 
-``publish`` writes all tensors or only the changed ones under a name with the version. ``read`` gives them to an engine after every name and
-shape was checked, so that a bad file changes nothing.
+``publish`` writes all tensors or only the changed ones under a name with the version. ``read``
+gives them to an engine after every name and shape was checked, so that a bad file changes nothing.
 """
 
 import os
