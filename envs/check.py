@@ -207,16 +207,19 @@ def _closes(env: ShellEnv, tasks: Sequence[Task]) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Check one registered environment; return the exit code."""
-    from envs import registry
+    from envs import images, registry
+    from envs.words import UsageError, parse
 
-    if not argv:
-        sys.stderr.write("usage: python -m envs.check NAME [tasks=2]\n")
-        return 2
-    count = next((int(word[6:]) for word in argv if word.startswith("tasks=")), 2)
     try:
+        words = parse(argv, keys=("tasks",))
+        if len(words.names) != 1:
+            raise UsageError("usage: python -m envs.check NAME [tasks=2]")
+        count = words.number("tasks", 2, least=1)
+        entry = registry.find(words.names[0])
+        images.resolve(entry.image)
         registry.register()
-        report = check_env(gymnasium.make(registry.find(argv[0]).gym_id), count)
-    except (EnvError, MissingDependency) as error:
+        report = check_env(gymnasium.make(entry.gym_id), count)
+    except (UsageError, EnvError, MissingDependency) as error:
         sys.stderr.write(f"{error}\n")
         return 3 if isinstance(error, MissingDependency) else 2
     sys.stdout.write(f"{report}\n")

@@ -83,7 +83,7 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
 
     @abstractmethod
     def set_up(self, sandbox: Sandbox, task: Task) -> None:
-        """Bring a clean sandbox to the task's start. Raises ``SetupError``."""
+        """Bring a clean sandbox to the task's start. Raises ``SetupError``, ``TaskError``."""
 
     @abstractmethod
     def verify(self, sandbox: Sandbox, task: Task) -> Verdict:

@@ -10,7 +10,8 @@
     ├── VerifierError             the verifier gave no usable verdict
     └── TaskError                 a task, task set or task id that cannot be used
 
-    MissingDependency             this machine lacks something (Docker, an image); names the remedy
+    MissingDependency             this machine lacks something (Docker, a base); names the remedy
+    └── MissingImage              the engine answers and has no such image or snapshot
 
 What the *agent* does wrong (a bad command, its own time-out) is an observation and raises nothing.
 """
@@ -66,3 +67,7 @@ class MissingDependency(Exception):
 
     def __str__(self) -> str:
         return f"{self.missing}. {self.remedy}"
+
+
+class MissingImage(MissingDependency):
+    """The engine answers and has no such image, or this machine no such snapshot."""

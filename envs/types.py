@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from envs.text import printable
+
 Split = Literal["train", "heldout"]
 
 
@@ -70,11 +72,33 @@ class Task:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Task":
-        """Build a task from ``to_json``'s value. Raises ``TypeError`` on unknown keys."""
-        fields = dict(row)
-        fields["limits"] = TaskLimits(**fields.get("limits", {}))
-        fields["tags"] = tuple(fields.get("tags", ()))
-        return cls(**fields)
+        """Build a task from ``to_json``'s value.
+
+        Raises:
+            TypeError: an unknown key, or a value of the wrong type.
+            ValueError: a limit that is not positive.
+        """
+        values = dict(row)
+        values["limits"] = _limits(values.get("limits", {}))
+        values["tags"] = tuple(values.get("tags", ()))
+        for key in ("id", "env", "family", "split", "instruction", "image"):
+            if not isinstance(values.get(key, ""), str):
+                raise TypeError(f"{key}={values[key]!r}: give text")
+        if not all(isinstance(tag, str) for tag in values["tags"]):
+            raise TypeError(f"tags={values['tags']!r}: give a list of texts")
+        if not isinstance(values.get("data", {}), Mapping):
+            raise TypeError(f"data={values['data']!r}: give an object")
+        return cls(**values)
+
+
+def _limits(row: Mapping[str, Any]) -> TaskLimits:
+    for key, value in row.items():
+        legal = (int, float) if key.endswith("_s") or key == "cpus" else (int,)
+        if isinstance(value, bool) or not isinstance(value, legal):
+            raise TypeError(f"limits.{key}={value!r}: give a number")
+        if not 0 < value < float("inf"):
+            raise ValueError(f"limits.{key}={value!r}: give a number above 0")
+    return TaskLimits(**row)
 
 
 @dataclass(frozen=True)
@@ -92,6 +116,12 @@ class Verdict:
     passed: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        """Escape what is no UTF-8: names and details may quote what the agent made."""
+        object.__setattr__(self, "passed", tuple(map(printable, self.passed)))
+        object.__setattr__(self, "failed", tuple(map(printable, self.failed)))
+        object.__setattr__(self, "detail", printable(self.detail))
 
     @property
     def solved(self) -> bool:

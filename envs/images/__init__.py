@@ -13,7 +13,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from envs.errors import MissingDependency
+from envs.errors import MissingImage
 
 ROOT = Path(__file__).parent
 OWN_BASE = "CLAWGYM_BASE"  # environment variable: a base image of your own (a Debian)
@@ -53,7 +53,8 @@ def resolve(image: str) -> str:
     """Turn ``SandboxSpec.image`` (a family, or a full reference) into a reference that exists.
 
     Raises:
-        MissingDependency: no engine, or no such image; names the remedy.
+        MissingImage: no such image; names the remedy.
+        MissingDependency: no engine answers.
     """
     from envs.sandbox.engine import has_image
 
@@ -63,7 +64,7 @@ def resolve(image: str) -> str:
         known = ", ".join(families())
         wanted, remedy = image, f"pull or build it, or choose one of: {known}"
     if not has_image(wanted):
-        raise MissingDependency(f"the sandbox image {wanted} is not on this machine", remedy)
+        raise MissingImage(f"the sandbox image {wanted} is not on this machine", remedy)
     return wanted
 
 

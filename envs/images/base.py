@@ -5,6 +5,7 @@ through the SDK alone: on newer Debians the command line is a package of its own
 other than Debian.
 """
 
+import json
 import logging
 import os
 import platform
@@ -58,6 +59,21 @@ def ensure_base() -> str:
     return local
 
 
+def split_reference(image: str) -> tuple[str, str]:
+    """Return repository and tag (or digest) of an image reference; the tag is latest if missing.
+
+    Example:
+        >>> split_reference("host:5000/x")
+        ('host:5000/x', 'latest')
+    """
+    name, sign, digest = image.partition("@")
+    if sign:
+        return name, digest
+    folder, slash, last = image.rpartition("/")
+    last, _, tag = last.partition(":")
+    return f"{folder}{slash}{last}", tag or "latest"
+
+
 def _pull(image: str) -> bool:
     """Pull within a bounded time. A registry that says nothing for a while is given up."""
     import docker.errors
@@ -67,7 +83,7 @@ def _pull(image: str) -> bool:
     deadline = time.monotonic() + PULL_TIMEOUT_S
     api = connect(timeout_s=SILENCE_S)
     try:
-        name, _, tag = image.rpartition(":")
+        name, tag = split_reference(image)
         for event in api.pull(name, tag=tag, stream=True, decode=True):
             if "error" in event or time.monotonic() > deadline:
                 return False
@@ -159,6 +175,24 @@ def _import(producer: list[str], tag: str) -> None:
         try:
             # A generator, not the file: the SDK declares the body chunked, so it must be sent so.
             chunks = iter(lambda: archive.read(1 << 20), b"")
-            api.import_image_from_stream(chunks, repository=name, tag=version)
+            answer = api.import_image_from_stream(chunks, repository=name, tag=version)
         finally:
             api.close()
+    failure = import_failure(answer)
+    if failure:
+        raise MissingDependency(
+            f"the engine did not take {tag}: {failure}", "free its disk or mend it, then try again"
+        )
+
+
+def import_failure(answer: str | bytes) -> str:
+    """Return the error in an engine's answer to an import, or "". It comes with status 200."""
+    text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
+    for line in text.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and "error" in row:
+            return str(row["error"])
+    return ""

@@ -27,12 +27,18 @@ def build(family: str) -> str:
         MissingDependency: no engine, or no base image can be had.
         SandboxStartError: the build failed; carries its last lines.
     """
+    import docker.errors
+    import requests
+
     tag = reference(family)
-    base = ensure_base()
-    with tempfile.TemporaryDirectory(prefix="clawgym-build-") as folder:
-        _fill(Path(folder), family)
-        log.info("building %s on %s", tag, base)
-        _build(folder, tag, base)
+    try:
+        base = ensure_base()
+        with tempfile.TemporaryDirectory(prefix="clawgym-build-") as folder:
+            _fill(Path(folder), family)
+            log.info("building %s on %s", tag, base)
+            _build(folder, tag, base)
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        raise SandboxStartError(f"building {tag} failed: {error}") from error
     return tag
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 LABEL = "clawgym"
 MAX_LIFE_S = 24 * 3600.0
 SMALL_BYTES = 16 << 20
+SHARED_BYTES = 64 << 20
 REMOVE_TIMEOUT_S = 30.0
 CAPABILITIES = ("SETUID", "SETGID", "KILL")
 SERVER = (
@@ -36,12 +37,21 @@ def writable_places(spec: SandboxSpec) -> dict[str, int]:
 
 
 def create_arguments(
-    api: "APIClient", spec: SandboxSpec, image: str, name: str, run_id: str, worker: str
+    api: "APIClient",
+    spec: SandboxSpec,
+    image: str,
+    name: str,
+    run_id: str,
+    worker: str,
+    *,
+    bound_ipc: bool = True,
 ) -> dict[str, Any]:
     """Return the body of the engine's create call.
 
     Files live in memory, so the memory limit is ``memory_bytes + disk_bytes``: files and processes
-    together never exceed it.
+    together never exceed it. System V shared memory and message queues, which count as neither,
+    get a small share of their own; ``bound_ipc=False`` is for engines that may not set it, where
+    ``kill_processes`` alone sees to it.
     """
     from docker.types import LogConfig, Ulimit
 
@@ -65,6 +75,7 @@ def create_arguments(
             Ulimit(name="nofile", soft=1024, hard=4096),
         ],
         ipc_mode="private",
+        sysctls=_ipc_limits(spec) if bound_ipc else None,
         auto_remove=True,
     )
     body: dict[str, Any] = api.create_container_config(
@@ -87,6 +98,11 @@ def create_arguments(
     )
     body.update(AttachStdin=True, StdinOnce=True)
     return body
+
+
+def _ipc_limits(spec: SandboxSpec) -> dict[str, str]:
+    pages = min(spec.disk_bytes, SHARED_BYTES) // 4096
+    return {"kernel.shmall": str(pages), "kernel.msgmni": "64"}
 
 
 def _tmpfs(size_bytes: int) -> str:

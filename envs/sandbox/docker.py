@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from envs.errors import (
-    MissingDependency,
+    MissingImage,
     SandboxError,
     SandboxFileError,
     SandboxLimitError,
@@ -27,17 +27,18 @@ from envs.errors import (
 from envs.sandbox import snapshots
 from envs.sandbox.container import create_arguments, remove_container
 from envs.sandbox.engine import connect, forget_images
-from envs.sandbox.lease import drop_lease, write_lease
+from envs.sandbox.lease import drop_lease, renew_lease
 from envs.sandbox.output import decode
 from envs.sandbox.protocol import ExecResult, SandboxSpec
 from envs.sandbox.wire import Wire, WireError
+from envs.text import printable
 
 if TYPE_CHECKING:
     from docker import APIClient
 
 START_TIMEOUT_S = 120.0
-FILE_TIMEOUT_S = 90.0
-RESET_TIMEOUT_S = 90.0
+FILE_TIMEOUT_S = 150.0  # the helper inside gets 60 s, twice
+RESET_TIMEOUT_S = 150.0
 REPLY_GRACE_S = 30.0
 
 
@@ -192,22 +193,39 @@ class DockerSandbox:
         import requests
 
         try:
-            arguments = create_arguments(self._api, self.spec, image, self._id, run_id, worker)
-            self._api.create_container_from_config(arguments, self._id)  # type: ignore[no-untyped-call]
-            stream = self._api.attach_socket(
-                self._id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
-            )
-            self._stream = stream  # keeps the HTTP response, and so the socket, alive
-            self._api.start(self._id)
+            stream = self._run(image, run_id, worker)
         except docker.errors.ImageNotFound as error:
             forget_images()
-            raise MissingDependency(
+            raise MissingImage(
                 f"the sandbox image {image} is not on this machine",
                 "run: python -m envs.images build",
             ) from error
         except (docker.errors.DockerException, requests.RequestException, OSError) as error:
             raise SandboxStartError(f"{self._id} did not start: {error}") from error
         return Wire(getattr(stream, "_sock", stream))
+
+    def _run(self, image: str, run_id: str, worker: str) -> Any:
+        """Create, attach and start; once more without kernel settings if they are refused."""
+        import docker.errors
+
+        for bound_ipc in (True, False):
+            arguments = create_arguments(
+                self._api, self.spec, image, self._id, run_id, worker, bound_ipc=bound_ipc
+            )
+            try:
+                self._api.create_container_from_config(arguments, self._id)  # type: ignore[no-untyped-call]
+                stream = self._api.attach_socket(
+                    self._id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+                )
+                self._stream = stream  # keeps the HTTP response, and so the socket, alive
+                self._api.start(self._id)
+            except docker.errors.APIError as error:
+                refused = any(word in str(error) for word in ("sysctl", "kernel."))
+                if not (bound_ipc and refused and remove_container(self._api, self._id)):
+                    raise
+            else:
+                break
+        return stream
 
     def _call(
         self, request: dict[str, Any], body: bytes, timeout_s: float
@@ -219,18 +237,21 @@ class DockerSandbox:
                 raise SandboxLost(f"{self._id} is closed")
             try:
                 self._renew(timeout_s)
-                return self._wire.call(request, body, timeout_s)
+                reply, data = self._wire.call(request, body, timeout_s)
             except WireError as error:
                 raise self._lose(str(error)) from error
+            if "lost" in reply:
+                raise self._lose(f"{request['op']!r}: {reply['lost']}")
+            return {k: printable(v) if isinstance(v, str) else v for k, v in reply.items()}, data
 
     def _renew(self, needed_s: float) -> None:
-        """Keep the lease ahead of a call, at most four writes per lease."""
+        """Keep the lease ahead of a call, at most four renewals per lease."""
         now = time.monotonic()
         if self._lease_ends - now < max(needed_s, 0.75 * self.spec.lease_s):
             lease_s = max(self.spec.lease_s, needed_s)
             with suppress(OSError):
-                write_lease(self._id, lease_s)
-            self._lease_ends = now + lease_s
+                renew_lease(self._id, lease_s)
+                self._lease_ends = now + lease_s
 
     def _lose(self, cause: str) -> SandboxLost:
         """Remember the first cause: every later call repeats it."""

@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
-from envs.errors import SandboxError, SandboxStartError
+from envs.errors import MissingDependency, MissingImage, SandboxError, SandboxStartError
 from envs.sandbox.docker import DockerSandbox
 from envs.sandbox.protocol import Sandbox, SandboxSpec
 
@@ -101,7 +101,7 @@ class SandboxPool:
 
         Raises:
             SandboxStartError: one could not be started; the others stay.
-            MissingDependency: no engine, or no such image; names the remedy.
+            MissingImage: no such image; names the remedy.
         """
         key = _key(spec)
         with self._lock:
@@ -166,14 +166,22 @@ class SandboxPool:
             extra.close()
 
     def _start(self, spec: SandboxSpec) -> DockerSandbox:
-        for wait_s in self._start_waits_s:
+        """Start one, trying again: an engine that restarts is away for some seconds."""
+        for wait_s in (*self._start_waits_s, None):
             try:
                 return self._factory(spec)
-            except SandboxStartError as error:
-                log.warning("a sandbox did not start, trying again in %.0f s: %s", wait_s, error)
+            except MissingImage:
+                raise  # waiting makes no image
+            except (SandboxStartError, MissingDependency) as error:
+                failure = error
+            if wait_s is None:
+                break
+            log.warning("a sandbox did not start, trying again in %.0f s: %s", wait_s, failure)
             if self._closing.wait(wait_s):
                 raise SandboxStartError("this pool is closed")
-        return self._factory(spec)
+        if isinstance(failure, MissingDependency):
+            raise SandboxStartError(str(failure)) from failure
+        raise failure
 
     def _start_heartbeat(self) -> None:
         if self._beat is None:

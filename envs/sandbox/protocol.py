@@ -179,8 +179,8 @@ class SandboxProvider(Protocol):
         """Return a clean, running sandbox of this spec, owned by the caller until ``release``.
 
         Raises:
-            SandboxStartError: none could be started.
-            MissingDependency: no engine, or no such image; names the remedy.
+            SandboxStartError: none could be started; also when no engine answers for a while.
+            MissingImage: no such image; names the remedy.
         """
         ...
 

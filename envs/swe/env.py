@@ -15,6 +15,13 @@ from envs.types import Task, Verdict
 
 _MOST_SOURCE_BYTES = 256 << 10
 _MOST_DETAILS = 2
+_KEYS = {
+    "calls": ("folder", "file", "source", "checks", "fail_to_pass", "oracle"),
+    "tests": (
+        *("folder", "import_root", "sources", "tests", "fail_to_pass", "facts"),
+        *("source", "tests_tar", "gold"),
+    ),
+}
 
 
 class SWEEnv(ShellEnv):
@@ -40,7 +47,8 @@ class SWEEnv(ShellEnv):
     """
 
     def set_up(self, sandbox: Sandbox, task: Task) -> None:
-        """Place the tree and start the shell in it. Raises ``SetupError``."""
+        """Place the tree and start the shell in it. Raises ``SetupError``, ``TaskError``."""
+        _require_data(task)
         folder, data = task.data["folder"], task.data
         enter = f"cd {shlex.quote(folder)}"
         try:
@@ -63,11 +71,21 @@ class SWEEnv(ShellEnv):
         return _verify_tests(sandbox, task)
 
     def oracle(self, task: Task) -> Sequence[str]:
-        """Return the commands that mend the bug."""
+        """Return the commands that mend the bug. Raises ``TaskError`` for a task without them."""
+        _require_data(task)
         if task.data["kind"] == "calls":
             return list(task.data["oracle"])
         patch = read_blob(task.data["gold"]).decode("utf-8")
         return [f"patch -s -p1 <<'END_OF_PATCH'\n{patch}END_OF_PATCH"]
+
+
+def _require_data(task: Task) -> None:
+    kind = task.data.get("kind")
+    if kind not in _KEYS:
+        raise TaskError(f"{task.id}: data.kind={kind!r}: choose one of {', '.join(_KEYS)}")
+    missing = [key for key in _KEYS[kind] if key not in task.data]
+    if missing:
+        raise TaskError(f"{task.id}: data lacks {', '.join(missing)}")
 
 
 def _verify_calls(sandbox: Sandbox, task: Task) -> Verdict:

@@ -21,24 +21,32 @@ def run_program(
     stdin: bytes = b"",
     timeout_s: float,
     max_output_bytes: int,
+    only_ours: bool = False,
 ) -> list[str]:
     """Run a program that says ``<tag> ready`` before it touches anything of the agent's.
 
     What happens after that word is the agent's doing. When it does not come, the agent's processes
     are ended, in case they stood in the way, and the program runs once more.
 
+    Args:
+        only_ours: nothing of the agent's runs after that word either. So running out of time or
+            being killed is never the agent's doing.
+
     Raises:
-        VerifierError: it did not come the second time either.
+        VerifierError: it did not come the second time either; or ``only_ours`` did not end.
         SandboxLost: the sandbox is gone.
     """
-    error = ""
+    error, cut_short = "", False
     for _ in range(2):
         result = sandbox.exec(
             argv, timeout_s=timeout_s, cwd="/", stdin=stdin, max_output_bytes=max_output_bytes
         )
         lines = tagged_lines(result.output, tag)
-        if lines is not None:
+        cut_short = only_ours and (result.timed_out or result.exit_code > 128)
+        if lines is not None and not cut_short:
             return lines
         error = f"exit code {result.exit_code}, {result.output[-300:].strip()!r}"
         sandbox.kill_processes()
-    raise VerifierError(f"the verifier's program {argv[0]} did not start: {error}")
+    raise VerifierError(
+        f"the verifier's program {argv[0]} did not {'end' if cut_short else 'start'}: {error}"
+    )

@@ -4,13 +4,14 @@ What of the agent's tree counts is ``trees.source_files``: its ``conftest.py``, 
 byte code and tests are left behind, and so is every module outside the package. The interpreter
 runs isolated (``-I``) with a clean environment. The result is pytest's JUnit file under a name
 drawn for the run, read by a parent process that holds none of the agent's code; a test counts when
-it appears exactly once and passed. Beside the real tests run canaries, some of which must fail: a
-source that marks everything as passed is caught by them. Tests altered while they ran are found
-out.
+it appears exactly once and passed. Canaries (``canaries``) run in a file of their own and at the
+end of the test modules, under names made from the tests' own; most of them must fail. A source that
+marks everything as passed, or leaves out what it runs, is caught by those. Tests altered while they
+ran are found out.
 
 What remains possible: the package runs in the process that judges it. A source written for exactly
-this program, that finds the name of the report, learns which canaries must fail and writes a whole
-report by itself before it ends the process, is believed.
+this program is believed when it tells canaries from tests by reading them (a canary's body is one
+``assert``), runs those alone and passes the rest; or when it writes a whole report by itself.
 """
 
 import base64
@@ -23,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from envs.sandbox.protocol import Sandbox
+from envs.swe.canaries import Canaries, plant
 from envs.swe.programs import run_program
 from envs.swe.trees import MOST_BYTES, Tree, pack, unpack
 
 PYTHON = "/opt/venv/bin/python"
-_NUM_CANARIES = 4
+HARVEST_S = 60.0
 _MOST_OUTPUT_BYTES = 16 << 20
 _HARVEST = """
 import base64, io, os, sys, tarfile
@@ -90,12 +92,19 @@ def harvest(sandbox: Sandbox, folder: str, sources: Sequence[str]) -> Tree | Non
     """Return the agent's files under the sources; None when they are too large or cannot be read.
 
     Raises:
-        VerifierError: the interpreter did not start.
+        VerifierError: the interpreter did not start, or did not end in time.
         SandboxLost: the sandbox is gone.
     """
     tag = secrets.token_hex(8)
     argv = [PYTHON, "-I", "-S", "-B", "-c", _HARVEST, tag, folder, str(MOST_BYTES), *sources]
-    lines = run_program(sandbox, argv, tag=tag, timeout_s=60.0, max_output_bytes=2 * MOST_BYTES)
+    lines = run_program(
+        sandbox,
+        argv,
+        tag=tag,
+        timeout_s=HARVEST_S,
+        max_output_bytes=2 * MOST_BYTES,
+        only_ours=True,
+    )
     try:
         return unpack(base64.b64decode(lines[1])) if len(lines) == 2 else None
     except ValueError:
@@ -121,12 +130,8 @@ def run_suite(
         SandboxLost: the sandbox is gone.
     """
     tag = secrets.token_hex(8)
-    canaries = {
-        f"test_{secrets.token_hex(6)}": n == 0 or secrets.randbelow(2) == 0
-        for n in range(_NUM_CANARIES)
-    }
-    canaries[f"test_{secrets.token_hex(6)}"] = False
-    request = _request(tag, suite, sources, list(canaries.items()), select, timeout_s)
+    canaries = plant(suite.support, suite.tests, select)
+    request = _request(tag, suite, sources, canaries, select, timeout_s)
     lines = run_program(
         sandbox,
         [PYTHON, "-I", "-B", "-c", _runner_text()],
@@ -138,11 +143,7 @@ def run_suite(
     reports = [json.loads(line) for line in lines if line.startswith("{")]
     if len(reports) != 1:
         return SuiteResult({}, {}, "the tests ended without a report")
-    expected = {
-        f"{request['canary_file']}::{name}": "passed" if good else "failure"
-        for name, good in canaries.items()
-    }
-    return _read_report(reports[0], expected)
+    return _read_report(reports[0], canaries.outcomes)
 
 
 def _read_report(report: Mapping[str, Any], canaries: Mapping[str, str]) -> SuiteResult:
@@ -167,27 +168,24 @@ def _request(
     tag: str,
     suite: Suite,
     sources: Mapping[str, bytes],
-    canaries: Sequence[tuple[str, bool]],
+    canaries: Canaries,
     select: Sequence[str] | None,
     timeout_s: float,
 ) -> dict[str, Any]:
-    canary_file = f"test_{secrets.token_hex(6)}.py"
     settings = f"{secrets.token_hex(6)}.ini"
-    text = "\n".join(f"def {name}():\n    assert {good}\n" for name, good in canaries)
-    extra = {canary_file: text.encode(), settings: b"[pytest]\n"}
+    extra = {**canaries.files, settings: b"[pytest]\n"}
     paths = list(suite.tests)
     if select is not None:
         paths = sorted({name.partition("::")[0] for name in select})
-        select = [*select, *(f"{canary_file}::{name}" for name, _ in canaries)]
+        select = [*select, *canaries.outcomes]
     return {
         "tag": tag,
         "tree": base64.b64encode(pack({**suite.support, **sources, **extra})).decode(),
         "guarded": [*suite.support, *extra],
         "select": select,
-        "paths": [canary_file, *paths],
+        "paths": [canaries.own_file, *paths],
         "settings": settings,
         "report": f"{secrets.token_hex(12)}.xml",
-        "canary_file": canary_file,
         "import_root": suite.import_root,
         "timeout_s": timeout_s,
     }

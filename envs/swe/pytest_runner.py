@@ -2,13 +2,14 @@
 
 Sent as text to the image's ``python -I -c`` by ``pytest_grading``; imports nothing of ours.
 Standard input holds the tree and what to run. This process holds none of the agent's code and is
-not open to its children's eyes; it writes ``<tag> ready``, then ``<tag> {outcomes}``.
+not open to its children's eyes. It writes ``<tag> ready`` once the child is there, which waits for
+its request and has nothing of the agent's in it yet, then ``<tag> {outcomes}``. A tree that finds
+no room is the agent's doing, a child that cannot be started is not.
 """
 
 import base64
 import contextlib
 import ctypes
-import errno
 import importlib.util
 import io
 import json
@@ -20,6 +21,7 @@ import sys
 import tarfile
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,7 @@ sys.argv = ["pytest"]
 sys.exit(pytest.main(request["arguments"], plugins=[Selection()]))
 """
 _PR_SET_DUMPABLE = 4
+_LOG = "child.log"
 
 
 def main() -> None:
@@ -54,21 +57,24 @@ def main() -> None:
 
     if importlib.util.find_spec("pytest") is None:
         sys.exit("pytest is not installed in this image")
-    say("ready")
     root = ""
     try:
-        root = tempfile.mkdtemp(prefix="graded-", dir="/tmp")
-        say(json.dumps(_run(request, Path(root))))
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.ENOENT):
-            raise
-        say(json.dumps({"outcomes": [], "problem": f"the tests had no room: {error}"}))
+        try:
+            root = tempfile.mkdtemp(prefix="graded-", dir="/tmp")
+            files = _place(base64.b64decode(request["tree"]), Path(root))
+            (Path(root) / _LOG).touch()
+        except OSError as error:
+            say("ready")
+            say(json.dumps({"outcomes": [], "problem": f"the tests had no room: {error}"}))
+            return
+        say(json.dumps(_run(request, Path(root), files, say)))
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _run(request: dict[str, Any], root: Path) -> dict[str, Any]:
-    files = _place(base64.b64decode(request["tree"]), root)
+def _run(
+    request: dict[str, Any], root: Path, files: dict[str, bytes], say: Callable[[str], None]
+) -> dict[str, Any]:
     report = root / request["report"]
     arguments = [
         *("--rootdir", str(root), "-c", str(root / request["settings"]), "-p", "no:cacheprovider"),
@@ -82,7 +88,7 @@ def _run(request: dict[str, Any], root: Path) -> dict[str, Any]:
         "import_root": str(root / request["import_root"]),
         "arguments": arguments,
     }
-    log = root / "child.log"
+    log = root / _LOG
     with log.open("wb") as sink:
         child = subprocess.Popen(
             [sys.executable, "-I", "-B", "-c", _CHILD],
@@ -98,6 +104,7 @@ def _run(request: dict[str, Any], root: Path) -> dict[str, Any]:
             },
             start_new_session=True,
         )
+        say("ready")
         problem = ""
         try:
             child.communicate(json.dumps(child_request).encode(), timeout=request["timeout_s"])

@@ -1,4 +1,4 @@
-"""``python -m envs.tasks list [ENV|FILE] [split=…] [level=…] [families=…] [--ids]`` and
+"""``python -m envs.tasks list [ENV|FILE] [split=…] [level=…] [families=…] [limit=N] [--ids]`` and
 ``python -m envs.tasks validate ENV|FILE [split=…] [level=…] [families=…] [limit=N] [workers=2]``.
 
 Exit codes: 0 all well, 1 tasks that failed, 2 a mistake in the call, 3 something is missing here.
@@ -9,59 +9,31 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from envs import registry
+from envs import images, registry
 from envs.errors import MissingDependency, TaskError
 from envs.tasks.loading import level, load
 from envs.tasks.validation import Progress, summary, validate
 from envs.types import Task
+from envs.words import UsageError, Words, parse
 
 USAGE = (__doc__ or "").split("\n\n")[0].replace("``", "")
-OPTIONS = ("split", "level", "families", "limit", "seed", "workers")
+SELECTION = ("split", "level", "families", "limit", "seed")
 
 
-class UsageError(Exception):
-    """The command line makes no sense; the message says how it would."""
-
-
-def _parse(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    words: list[str] = []
-    options: dict[str, str] = {}
-    for word in argv:
-        key, sign, value = word.partition("=")
-        if word == "--ids":
-            options["ids"] = "true"
-        elif not sign:
-            words.append(word)
-        elif key in OPTIONS:
-            options[key] = value
-        else:
-            raise UsageError(f"no option {key!r}: {registry.nearest(key, OPTIONS)}")
-    return words, options
-
-
-def _number(options: dict[str, str], key: str, default: int | None) -> int | None:
-    if key not in options:
-        return default
-    if not options[key].isdigit():
-        raise UsageError(f"{key}={options[key]}: give a whole number")
-    return int(options[key])
-
-
-def _select(source: str, options: dict[str, str]) -> list[Task]:
-    levels, families = options.get("level"), options.get("families")
+def _select(source: str, words: Words) -> list[Task]:
     return load(
         source,
-        split=options.get("split"),  # type: ignore[arg-type]  # load refuses others by name
-        levels=levels.split(",") if levels else None,
-        families=families.split(",") if families else None,
-        limit=_number(options, "limit", None),
-        seed=_number(options, "seed", 0) or 0,
+        split=words.options.get("split"),  # type: ignore[arg-type]  # load refuses others by name
+        levels=words.listed("level"),
+        families=words.listed("families"),
+        limit=words.number("limit", least=1),
+        seed=words.number("seed", 0),
     )
 
 
-def _list(source: str, options: dict[str, str]) -> None:
-    tasks = _select(source, options)
-    if "ids" in options:
+def _list(source: str, words: Words) -> None:
+    tasks = _select(source, words)
+    if "--ids" in words.flags:
         print("\n".join(sorted(task.id for task in tasks)))
         return
     counts: Counter[tuple[str, str, str]] = Counter()
@@ -78,12 +50,15 @@ def _list(source: str, options: dict[str, str]) -> None:
     print(f"{'all':29} {len({task.family for task in tasks}):8} {len(tasks):6}")
 
 
-def _validate(source: str, options: dict[str, str]) -> int:
-    tasks = _select(source, options)
+def _validate(source: str, words: Words) -> int:
+    workers = words.number("workers", 2, least=1)
+    tasks = _select(source, words)
     worlds = {task.env for task in tasks}
     if len(worlds) != 1:
         raise TaskError(f"{source} mixes environments: {', '.join(sorted(worlds))}")
     world, last = worlds.pop(), [0.0]
+    for image in sorted({task.image for task in tasks}):
+        images.resolve(image)  # what is missing here is said once, not per task
 
     def report(progress: Progress) -> None:
         if time.monotonic() - last[0] > 1 or progress.done == progress.total:
@@ -91,27 +66,29 @@ def _validate(source: str, options: dict[str, str]) -> int:
             end = "\r" if sys.stderr.isatty() and progress.done < progress.total else "\n"
             print(progress, file=sys.stderr, end=end, flush=True)
 
-    findings = validate(
-        tasks, lambda: registry.make(world, tasks), _number(options, "workers", 2) or 1, report
-    )
+    findings = validate(tasks, lambda: registry.make(world, tasks), workers, report)
     print("\n".join(summary(findings)))
     return int(any(finding.reason for finding in findings))
+
+
+def _sources(words: Words, default: Sequence[str] = ()) -> Sequence[str]:
+    if len(words.names) > 1 or not (words.names or default):
+        raise UsageError(f"give one environment or .jsonl file, not {len(words.names)}. {USAGE}")
+    return words.names or default
 
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; return the exit code."""
     try:
-        words, options = _parse(argv)
-        match words:
-            case ["list"]:
-                for name in registry.names():
-                    _list(name, options)
+        match list(argv):
+            case ["list", *rest]:
+                words = parse(rest, keys=SELECTION, flags=("--ids",))
+                for name in _sources(words, registry.names()):
+                    _list(name, words)
                 return 0
-            case ["list", source]:
-                _list(source, options)
-                return 0
-            case ["validate", source]:
-                return _validate(source, options)
+            case ["validate", *rest]:
+                words = parse(rest, keys=(*SELECTION, "workers"))
+                return _validate(_sources(words)[0], words)
             case _:
                 raise UsageError(USAGE)
     except (UsageError, TaskError) as error:

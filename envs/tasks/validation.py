@@ -36,10 +36,10 @@ class Finding:
 
 def validate_task(env: ShellEnv, task: Task, times: int = TIMES) -> Finding:
     """Play a task ``times`` times with nothing and with its oracle."""
-    oracle = env.oracle(task)
-    if not oracle:
-        return Finding(task.id, "no oracle")
     try:
+        oracle = env.oracle(task)
+        if not oracle:
+            return Finding(task.id, "no oracle")
         idle = [_play(env, task, ()) for _ in range(times)]
         solved = [_play(env, task, oracle) for _ in range(times)]
     except EnvError as error:

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 Check = dict[str, Any]
+RUNS_KEYS = ("path", "args", "stdin", "text", "how", "exit_code")
 How = Literal["text", "lines", "any_order", "names", "number", "bytes"]
 
 

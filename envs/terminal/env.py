@@ -7,10 +7,10 @@ from importlib.resources import files
 from typing import Any
 
 from envs.core import ShellEnv
-from envs.errors import SetupError, VerifierError
+from envs.errors import SetupError, TaskError, VerifierError
 from envs.sandbox.protocol import ExecResult, Sandbox
 from envs.terminal import checks
-from envs.terminal.inspector import Mismatch, same
+from envs.terminal.inspector import KINDS, Mismatch, same
 from envs.types import Task, Verdict
 
 SETUP_TIMEOUT_S = 30.0
@@ -42,8 +42,9 @@ class TerminalEnv(ShellEnv):
     """
 
     def set_up(self, sandbox: Sandbox, task: Task) -> None:
-        """Write the files, run the set-up commands."""
+        """Write the files, run the set-up commands. Raises ``SetupError``, ``TaskError``."""
         self._alive: dict[int, tuple[bool, str]] = {}
+        _require_checks(task)
         root = task.data.get("root", "/workspace")
         request = {"root": root, "files": task.data.get("files", {})}
         if request["files"]:
@@ -92,6 +93,17 @@ class TerminalEnv(ShellEnv):
     def oracle(self, task: Task) -> Sequence[str]:
         """Return the commands the task carries."""
         return tuple(task.data.get("oracle", ()))
+
+
+def _require_checks(task: Task) -> None:
+    specs = task.data.get("checks")
+    if not isinstance(specs, list | tuple) or not specs:
+        raise TaskError(f"{task.id}: data.checks must be a list of at least one check")
+    for spec in specs:
+        kind = spec.get("kind") if isinstance(spec, Mapping) else None
+        whole = kind != "runs" or all(key in spec for key in checks.RUNS_KEYS)
+        if not whole or (kind != "runs" and kind not in KINDS):
+            raise TaskError(f"{task.id}: {spec!r} is no check: see envs.terminal.checks")
 
 
 @cache

@@ -7,6 +7,7 @@ import pytest
 
 from envs import images
 from envs.errors import MissingDependency
+from envs.images.base import import_failure, split_reference
 
 
 def test_every_family_has_its_files():
@@ -43,6 +44,27 @@ def test_unknown_family_names_the_legal_ones():
     command = [sys.executable, "-m", "envs.images", "build", "terminl"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "terminal" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("image", "parts"),
+    [
+        ("debian", ("debian", "latest")),
+        ("debian:12", ("debian", "12")),
+        ("host:5000/x", ("host:5000/x", "latest")),
+        ("host:5000/x/y:1", ("host:5000/x/y", "1")),
+        ("x@sha256:ab", ("x", "sha256:ab")),
+    ],
+)
+def test_a_reference_is_split_where_its_tag_begins(image, parts):
+    """CLAWGYM_BASE=debian asked the registry for an image without a name, tagged debian."""
+    assert split_reference(image) == parts
+
+
+def test_a_failed_import_is_seen():
+    """The engine reports it in an answer of status 200: a missing base looked like a made one."""
+    assert import_failure('{"status": "x"}\n{"error": "no space left"}\n') == "no space left"
+    assert import_failure('{"status": "sha256:12"}\n') == import_failure("") == ""
 
 
 @pytest.mark.docker

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from envs.errors import MissingDependency, SandboxError, SandboxLost
 from envs.sandbox import snapshots
 from envs.sandbox.docker import DockerSandbox
 from envs.sandbox.engine import connect
-from envs.sandbox.lease import lease_path
+from envs.sandbox.lease import lease_path, read_lease, renew_lease, write_lease
+from envs.sandbox.pool import SandboxPool
 from envs.sandbox.protocol import Sandbox, SandboxSpec
 from envs.sandbox.reaper import survey
 
@@ -124,6 +126,52 @@ def test_snapshot_starts_a_sandbox_with_the_files(run_id):
             assert sandbox.shell(seen).output == "1\n2\n700\n"
     finally:
         snapshots.delete(reference)
+
+
+def test_a_tag_used_again_is_another_snapshot(run_id):
+    """A warm sandbox of the first went on starting from its old files, and looked like the new."""
+    with SandboxPool(run_id=run_id) as pool:
+        sandbox = pool.acquire(SPEC)
+        references = []
+        for word in ("old", "new"):
+            sandbox.shell(f"echo {word} > f")
+            references.append(sandbox.snapshot("again"))
+            warm = pool.acquire(replace(SPEC, image=references[-1]))
+            assert warm.shell("cat f").output == f"{word}\n"
+            pool.release(warm)
+        for reference in references:
+            snapshots.delete(reference)
+
+
+def test_a_directory_that_is_no_text_reaches_the_agent_as_text(run_id):
+    """A lone surrogate in a note made the policy server refuse the request: an unscored episode."""
+    with DockerSandbox(SPEC, run_id=run_id) as sandbox:
+        sandbox.shell("mkdir $'\\xff' && cd $'\\xff'")
+        note = sandbox.shell("exit").note
+        assert note.encode() and "\\xff" in note
+
+
+def test_a_helper_that_the_agent_kills_is_no_lost_file(run_id):
+    """A read whose helper vanished counted as a missing file, that is as the agent's 0."""
+    killer = (
+        "while :; do for p in /proc/[0-9]*; do p=${p#/proc/}; "
+        "[ $p -gt $BASHPID ] && kill -9 $p; done; done 2>/dev/null &"
+    )
+    with DockerSandbox(SPEC, run_id=run_id) as sandbox:
+        sandbox.write_file("f", b"here")
+        sandbox.shell(killer)
+        for _ in range(20):
+            assert sandbox.read_file("f") == b"here"
+
+
+def test_a_lease_is_renewed_on_a_full_disk(tmp_path):
+    """A run reaped its own sandboxes when it could not write their leases anew."""
+    write_lease("clawgym-x", 10.0)
+    before = read_lease("clawgym-x")
+    inode = lease_path("clawgym-x").stat().st_ino
+    renew_lease("clawgym-x", 500.0)
+    assert read_lease("clawgym-x").deadline > before.deadline + 400
+    assert lease_path("clawgym-x").stat().st_ino == inode, "renewed by writing a file"
 
 
 def test_snapshot_tag_is_no_path(run_id):

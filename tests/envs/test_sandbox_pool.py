@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from envs.errors import SandboxLost, SandboxStartError
+from envs.errors import MissingDependency, MissingImage, SandboxLost, SandboxStartError
 from envs.sandbox.pool import SandboxPool
 from envs.sandbox.protocol import SandboxSpec
 from envs.sandbox.reaper import survey
@@ -119,6 +119,26 @@ def test_one_failed_start_is_tried_again_lasting_failure_is_reported():
         failures.extend([SandboxStartError("second"), SandboxStartError("third")])
         with pytest.raises(SandboxStartError, match="second"):
             pool.acquire(SPEC)
+
+
+def test_an_engine_that_restarts_is_waited_for():
+    """MissingDependency, no EnvError, skipped the retries and ended the whole episode loop."""
+    answers = [MissingDependency("no engine", "start one")]
+
+    def restarting(spec):
+        if answers:
+            raise answers.pop()
+        return FakeSandbox(spec)
+
+    with SandboxPool(factory=restarting, start_waits_s=[0.0]) as pool:
+        assert pool.acquire(SPEC)
+        answers.extend([MissingDependency("no engine", "start one")] * 2)
+        with pytest.raises(SandboxStartError, match="start one"):
+            pool.acquire(SPEC)
+        answers.extend([MissingImage("no image", "build it")] * 2)
+        with pytest.raises(MissingImage):
+            pool.acquire(SPEC)
+        assert len(answers) == 1, "an image that is not there was waited for"
 
 
 def test_leases_of_all_sandboxes_are_renewed():

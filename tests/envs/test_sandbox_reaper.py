@@ -1,6 +1,5 @@
 """The reaper removes what nobody owns, and nothing that somebody does."""
 
-import json
 import subprocess
 import sys
 import time
@@ -12,9 +11,10 @@ from envs.sandbox.docker import DockerSandbox
 from envs.sandbox.engine import connect
 from envs.sandbox.lease import lease_path, owner_alive, owner_label, read_lease, write_lease
 from envs.sandbox.protocol import SandboxSpec
-from envs.sandbox.reaper import Reaper, reap, survey
+from envs.sandbox.reaper import Reaper, _survey, reap, survey
 
 SPEC = SandboxSpec(image="terminal", disk_bytes=16 << 20, memory_bytes=128 << 20)
+UNSEEN = "elsewhere/1/1"
 docker = pytest.mark.docker
 
 
@@ -61,12 +61,43 @@ def test_live_sandboxes_stay(run_id):
 @docker
 @pytest.mark.usefixtures("terminal_image", "state")
 def test_expired_leases_are_reaped(run_id):
-    """An owner that hangs holds its machine's memory only as long as its lease."""
+    """An owner nobody can see here holds the machine's memory only as long as its lease."""
     with DockerSandbox(SPEC, run_id=run_id) as sandbox:
-        write_lease(sandbox.id, -1.0)
+        write_lease(sandbox.id, -1.0, owner=UNSEEN)
         assert [found.reason for found in survey(run_id)] == ["lease expired"]
         assert reap(run_id).removed == (sandbox.id,)
         assert survey(run_id) == () and not lease_path(sandbox.id).exists()
+
+
+@docker
+@pytest.mark.usefixtures("terminal_image", "state")
+def test_expiry_alone_ends_nothing_that_lives(run_id):
+    """With a full disk or a clock set forward a run's own reaper removed its live sandboxes."""
+    with DockerSandbox(SPEC, run_id=run_id) as sandbox:
+        write_lease(sandbox.id, -1e6)
+        assert reap(run_id).removed == ()
+        assert sandbox.shell("echo alive").output == "alive\n"
+
+
+def test_a_hidden_owner_is_not_dead():
+    """Under hidepid a process of another user's is not in /proc: it was taken for dead."""
+    code = (
+        "import os; from envs.sandbox.lease import _exists; os.setuid(65534)\n"
+        "print(_exists(1), _exists(os.getppid()), _exists(2**22 - 1))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True True False\n", done.stderr
+
+
+@pytest.mark.parametrize("row", [{}, {"Names": None}, {"Names": [], "Labels": None}])
+def test_a_container_on_its_way_out_is_passed_over(row):
+    """The engine lists one without a name for a moment: the reaper's thread ended for good."""
+
+    class Api:
+        def containers(self, **filters):
+            return [row, {"Names": ["/x"], "Labels": None, "State": "running"}]
+
+    assert [found.name for found in _survey(Api(), None)] == ["x"]
 
 
 @docker
@@ -85,9 +116,7 @@ def test_orphans_are_reaped_however_they_are_known(run_id, how, terminal_image):
     try:
         api.create_container_from_config(body, name)
         if how == "lease":
-            write_lease(name, 100.0)
-            row = {"owner": dead_owner(), "deadline": time.time() + 100}
-            lease_path(name).write_text(json.dumps(row))
+            write_lease(name, 100.0, owner=dead_owner())
         assert reap(run_id).removed == (name,)
         assert survey(run_id) == ()
     finally:
@@ -101,11 +130,11 @@ def test_timer_reaps_at_start_and_at_the_end(run_id):
     """A reaper that only runs once misses what dies afterwards."""
     first, second = DockerSandbox(SPEC, run_id=run_id), DockerSandbox(SPEC, run_id=run_id)
     with first, second:
-        write_lease(first.id, -1.0)
+        write_lease(first.id, -1.0, owner=UNSEEN)
         with Reaper(period_s=3600.0, run_id=run_id):
             while first.id in {found.name for found in survey(run_id)}:
                 time.sleep(0.05)
-            write_lease(second.id, -1.0)
+            write_lease(second.id, -1.0, owner=UNSEEN)
         assert survey(run_id) == ()
 
 

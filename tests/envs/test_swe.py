@@ -276,6 +276,16 @@ SOURCE_TRICKS = {
         '        \'ids=["one", "number two"])\\ndef test_double(n): pass\\ndef test_name(): 1\')\n'
         "import sys\nfor m in list(sys.modules):\n    if m.startswith('test_'): del sys.modules[m]"
     ),
+    "skips what is not named like a drawn canary": (
+        "import re\nfrom _pytest.python import Function\n_old = Function.runtest\n"
+        "def _new(self):\n    if re.fullmatch('test_[0-9a-f]{12}', self.name): _old(self)\n"
+        "Function.runtest = _new"
+    ),
+    "skips the known test modules": (
+        "from _pytest.python import Function\n_old = Function.runtest\n"
+        "def _new(self):\n    if 'test_pkg.py' not in self.nodeid: _old(self)\n"
+        "Function.runtest = _new"
+    ),
     "ends its parent": "import os, signal; os.kill(os.getppid(), signal.SIGKILL)",
 }
 
@@ -294,6 +304,7 @@ def test_tricks_in_a_package_earn_nothing(env: SWEEnv, package: Task, trick: str
         "rm src/pkg/__init__.py; ln -s /etc/passwd src/pkg/__init__.py",
         "head -c 20000000 /dev/zero > src/pkg/big.py",
         "echo >> src/pkg/__init__.py; head -c 999000000 /dev/zero > /tmp/full",
+        "echo >> src/pkg/__init__.py; chmod 000 /tmp",
     ],
 )
 def test_a_spoilt_package_is_the_agents_doing(env: SWEEnv, package: Task, command: str) -> None:

@@ -68,6 +68,11 @@ def test_a_file_round_trips(tmp_path: Path) -> None:
         ('{"id": "x"}', "line 3: not a task"),
         (json.dumps(task(1).to_json() | {"colour": 1}), "line 3: not a task.*colour"),
         (json.dumps(task(1).to_json() | {"split": "test"}), "line 3: split='test'"),
+        (json.dumps(task(1).to_json() | {"limits": {"pids": "9"}}), "line 3.*limits.pids='9'"),
+        (json.dumps(task(1).to_json() | {"limits": {"max_steps": 0}}), "line 3.*max_steps=0"),
+        (json.dumps(task(1).to_json() | {"limits": {"cpus": True}}), "line 3.*cpus=True"),
+        (json.dumps(task(1).to_json() | {"data": []}), "line 3.*data="),
+        (json.dumps(task(1).to_json() | {"id": 5}), "line 3.*id=5"),
         (json.dumps(task(0).to_json()), "line 3: id 'list/goal/0' is there twice"),
     ],
 )
@@ -158,6 +163,18 @@ def unfair(tmp_path: Path) -> Path:
     weak = replace(fair, id="terminal/x/2", data={**fair.data, "oracle": ["true"]})
     write_jsonl([fair, solved, weak], tmp_path / "set.jsonl")
     return tmp_path / "set.jsonl"
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("data", [{}, {"checks": []}, {"checks": ["x"]}, {"checks": [{}]}])
+def test_a_row_without_checks_is_a_finding(
+    tmp_path: Path, data: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bug prevented: one bad row of a file ended the validation of all others in a KeyError."""
+    row = replace(load("terminal", limit=1)[0], data={**data, "oracle": ["true"]})
+    write_jsonl([row], tmp_path / "set.jsonl")
+    assert main(["validate", str(tmp_path / "set.jsonl")]) == 1
+    assert f"{row.id}: TaskError" in capsys.readouterr().out
 
 
 @pytest.mark.docker

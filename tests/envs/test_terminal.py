@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from envs.core import SUBMIT
-from envs.errors import SetupError, VerifierError
+from envs.errors import SetupError, TaskError, VerifierError
 from envs.sandbox.pool import SandboxPool
 from envs.tasks.validation import summary, validate_task
 from envs.terminal import checks
@@ -129,6 +129,12 @@ GOAL = [checks.file("out", "right")]
         "for i in $(seq 90); do sleep 60 & done",
         "export PYTHONSTARTUP=/workspace/x PYTHONPATH=/workspace; alias python3=true; PATH=/tmp",
         "head -c 80M /dev/urandom > fill; true",
+        "printf right > out; chmod 000 /workspace",
+        "chmod 000 /tmp ~ /run /dev/shm",
+        "python3 -c 'import ctypes; c = ctypes.CDLL(None); c.shmat.restype = ctypes.c_void_p\n"
+        "for _ in range(99):\n i = c.shmget(0, 16 << 20, 950)\n"
+        " i < 0 or ctypes.memset(c.shmat(i, None, 0), 1, 16 << 20)'",
+        "mkdir $'\\xff' && cd $'\\xff' && exit",
     ],
 )
 @pytest.mark.parametrize("finish", ["submit", "solved"])
@@ -175,9 +181,10 @@ def test_partial_credit_counts_goals_and_a_broken_guard_voids_it(env: TerminalEn
 
 def test_a_task_with_a_mistake_is_an_error_and_no_reward(env: TerminalEnv) -> None:
     with pytest.raises(VerifierError, match="no verdict"):
-        play(env, task([{"kind": "fiel", "path": "x"}], {}))
-    with pytest.raises(VerifierError, match="no checks"):
-        play(env, task([], {}))
+        play(env, task([{"kind": "file", "path": "x", "text": "", "how": "?"}], {"x": ""}))
+    for mistake in ([], [{"kind": "fiel", "path": "x"}], [{"kind": "runs", "path": "x"}]):
+        with pytest.raises(TaskError, match="check"):
+            play(env, task(mistake, {}))
     with pytest.raises(SetupError, match="files not written"):
         play(env, task(GOAL, {"/proc/x": "y"}))
     with pytest.raises(SetupError, match="set-up ended with 4"):

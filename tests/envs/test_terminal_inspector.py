@@ -1,11 +1,16 @@
 """The verifier inside the sandbox, started as it is there, on states made by hand."""
 
+import bz2
 import gzip
+import io
 import json
+import lzma
 import os
+import random
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import zipfile
 from importlib.resources import files
@@ -151,6 +156,65 @@ def test_traps_fail_the_check_and_never_hang(tmp_path: Path) -> None:
     )
     assert results == [False] * len(results)
     assert time.monotonic() - start < 10
+
+
+def _zip(method: int) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as pack:
+        pack.writestr("a", "x" * 500)
+    return buffer.getvalue()
+
+
+def test_a_damaged_archive_is_the_agents_doing(tmp_path: Path) -> None:
+    """Bug prevented: a decoder's own error crashed the verifier, and the episode had no score."""
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as pack:
+        pack.addfile(tarfile.TarInfo("a"))
+    whole = {
+        "gz": gzip.compress(b"x" * 5000),
+        "bz2": bz2.compress(b"x" * 5000),
+        "xz": lzma.compress(b"x" * 5000),
+        "tar": tar.getvalue(),
+        "deflated.zip": _zip(zipfile.ZIP_DEFLATED),
+        "lzma.zip": _zip(zipfile.ZIP_LZMA),
+    }
+    random_ = random.Random(0)
+    specs = []
+    for kind, data in whole.items():
+        for number in range(60):
+            spoilt = bytearray(data)
+            for _ in range(random_.choice([1, 3, 20])):
+                spoilt[random_.randrange(2, min(len(data), 600))] = random_.randrange(256)
+            name = f"{number}.{kind}"
+            (tmp_path / name).write_bytes(spoilt)
+            packing: Any = "zip" if "zip" in kind else "tar"
+            specs += [checks.archive(name, {"other": ""}, packing), checks.compressed(name, "y")]
+    assert not any(judge(tmp_path, *specs))
+
+
+def test_what_cannot_be_looked_at_fails() -> None:
+    """Bug prevented: ``chmod 000`` crashed the verifier, or hid what should have been removed."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # another user must reach it
+        root = Path(folder)
+        root.chmod(0o755)
+        _shut_in_turn(root)
+
+
+def _shut_in_turn(root: Path) -> None:
+    (root / "d/shut").mkdir(parents=True)
+    (root / "d/shut/extra").write_text("x")
+    specs = [checks.absent("d/shut/extra"), checks.tree("d", {}), checks.file("d/shut/extra", "x")]
+    for shut in (root / "d/shut", root / "d", root):
+        shut.chmod(0)
+        program = f"import os; os.setgroups([]); os.setuid(65534)\n{PROGRAM}"
+        done = subprocess.run(
+            ["/usr/bin/python3", "-I", "-B", "-c", program],
+            input=json.dumps({"root": str(root), "checks": specs}).encode(),
+            capture_output=True,
+        )
+        shut.chmod(0o755)
+        assert done.returncode == 0, done.stderr.decode()
+        assert [ok for ok, _ in json.loads(done.stdout)] == [False] * 3
 
 
 def test_processes(tmp_path: Path) -> None:

@@ -73,6 +73,38 @@ def reset_clears_shared_memory(sandbox: Sandbox) -> None:
     expect(left.output == "0\n", "objects are left", left)
 
 
+def killing_frees_shared_memory(sandbox: Sandbox) -> None:
+    """Segments that fill memory are gone with the agent's processes: they would have the verifier
+    killed in its place."""
+    script = (
+        "import ctypes; c = ctypes.CDLL(None); c.shmat.restype = ctypes.c_void_p\n"
+        "for _ in range(200):\n"
+        "    i = c.shmget(0, 16 << 20, 0o1666)\n"
+        "    if i < 0: break\n"
+        "    ctypes.memset(c.shmat(i, None, 0), 1, 16 << 20)\n"
+    )
+    sandbox.exec(["python3", "-c", script])
+    made = sandbox.exec(["sh", "-c", "grep -vc key /proc/sysvipc/shm"])
+    expect(made.output.strip() not in ("", "0"), "the check could not make a segment", made)
+    sandbox.kill_processes()
+    left = sandbox.exec(["sh", "-c", "grep -vc key /proc/sysvipc/shm"])
+    expect(left.output == "0\n", "segments are left", left)
+    expect_usable(sandbox)
+
+
+def reset_clears_deep_folders(sandbox: Sandbox) -> None:
+    """Folders nested deeper than any path is long are removed like others."""
+    script = (
+        "import os\nos.chdir('/workspace')\n"
+        "for _ in range(60): os.mkdir('d' * 200, 0o700); os.chdir('d' * 200)\n"
+        "open('f', 'w').close()\n"
+    )
+    made = sandbox.exec(["python3", "-c", script])
+    expect(made.exit_code == 0, "the check could not make its folders", made)
+    sandbox.reset()
+    expect(sandbox.shell("ls -A /workspace").output == "", "folders survive the reset")
+
+
 def reset_after_wreck(sandbox: Sandbox) -> None:
     """``rm -rf /`` and more break the agent's own things only; a reset mends those."""
     fresh = sandbox.exec(["sh", "-c", LISTING])
@@ -108,6 +140,8 @@ CHECKS = collect(
     reset_clears_processes,
     reset_clears_shell,
     reset_clears_shared_memory,
+    killing_frees_shared_memory,
+    reset_clears_deep_folders,
     reset_after_wreck,
     reset_in_a_fork_bomb,
     kill_processes_keeps_files,

@@ -66,10 +66,7 @@ def restore(places: list[str], archive: bytes) -> bytes:
         _wipe(place)
         if os.listdir(place):
             raise OSError(0, f"{place} could not be emptied")
-    if os.path.isdir(MQUEUE):
-        for name in os.listdir(MQUEUE):
-            os.unlink(os.path.join(MQUEUE, name))
-    _remove_ipc()
+    remove_ipc()
     if archive:
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             if hasattr(tarfile, "fully_trusted_filter"):
@@ -99,24 +96,44 @@ def _reset_root(place: str) -> None:
 
 
 def _wipe(folder: str) -> None:
-    """Remove all below ``folder``, whatever its modes and depth; follows no link."""
-    pending, folders = [folder], []
-    while pending:
-        current = pending.pop()
-        with os.scandir(current) as entries:
-            for entry in list(entries):
-                if entry.is_dir(follow_symlinks=False):
-                    os.chmod(entry.path, 0o700)
-                    pending.append(entry.path)
-                    folders.append(entry.path)
-                else:
-                    os.unlink(entry.path)
-    for path in reversed(folders):
-        os.rmdir(path)
+    """Remove all below ``folder``, whatever its modes and depth; follows no link.
+
+    A folder's own folders are first moved up beside it. So no path gets long, whatever the depth,
+    and two descriptors are open at most.
+    """
+    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    prefix, moved = f".wipe-{os.urandom(8).hex()}-", 0
+    while entries := _entries(top):
+        for name, is_dir in entries:
+            if not is_dir:
+                os.unlink(name, dir_fd=top)
+                continue
+            os.chmod(name, 0o700, dir_fd=top)
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+            for child, child_is_dir in _entries(inner):
+                if not child_is_dir:
+                    os.unlink(child, dir_fd=inner)
+                    continue
+                os.chmod(child, 0o700, dir_fd=inner)
+                os.rename(child, f"{prefix}{moved}", src_dir_fd=inner, dst_dir_fd=top)
+                moved += 1
+            os.close(inner)
+            os.rmdir(name, dir_fd=top)
+    os.close(top)
 
 
-def _remove_ipc() -> None:
-    """Remove System V shared memory, semaphores and queues, which outlive their processes."""
+def _entries(fd: int) -> list[tuple[str, bool]]:
+    """Return names in a folder, and whether each is a folder itself (a link to one is not)."""
+    with os.scandir(fd) as entries:
+        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+
+
+def remove_ipc() -> bytes:
+    """Remove shared memory, semaphores and message queues: they outlive their processes, and the
+    memory they hold would be missing to whoever runs next."""
+    if os.path.isdir(MQUEUE):
+        for name in os.listdir(MQUEUE):
+            os.unlink(os.path.join(MQUEUE, name))
     libc = ctypes.CDLL(None)
     rm_id = 0
     for kind, control in (("shm", libc.shmctl), ("sem", libc.semctl), ("msg", libc.msgctl)):
@@ -131,3 +148,4 @@ def _remove_ipc() -> None:
                 control(ident, 0, rm_id)
             else:
                 control(ident, rm_id, None)
+    return b""

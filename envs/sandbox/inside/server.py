@@ -27,7 +27,7 @@ from . import files
 from .processes import Moment, oom_kills, send_signal
 from .shell import BASH, Shell
 from .streams import CHUNK, Output, Pipes, close, drain
-from .supervisor import STRIKE_S, OwnerGone, Supervisor
+from .supervisor import STRIKE_S, NoAnswer, OwnerGone, Supervisor
 
 HOME = "/home/agent"
 SHELL_START_S = 10.0
@@ -81,6 +81,8 @@ class Server:
                 reply, data = ops[request["op"]](request, body)
             except OSError as error:
                 reply, data = {"error": f"{error.strerror or error}"}, b""
+            except NoAnswer as error:
+                reply, data = {"lost": str(error)}, b""
             del body
             head = json.dumps(reply).encode()
             self.send(struct.pack("!II", len(head), len(data)) + head)
@@ -252,25 +254,34 @@ class Server:
         header = {"code": code, "timed_out": timed_out, "head": head, "total": output.total}
         return {**header, "seconds": time.monotonic() - begun, "note": note}, data
 
+    def as_agent(self, work: Callable[[], bytes]) -> bytes:
+        """Have a helper do this with the agent's rights. The agent could kill or stop it: when it
+        does not answer, everything is ended and another one tries, with nobody beside it."""
+        try:
+            return self.children.as_agent(work)
+        except NoAnswer:
+            self.kill_all()
+            return self.children.as_agent(work)
+
     def do_read(self, request: Header, body: bytes) -> tuple[Header, bytes]:
         path = os.path.join(self.workdir, request["path"])
-        return {}, self.children.as_agent(lambda: files.read(path, request["max"]))
+        return {}, self.as_agent(lambda: files.read(path, request["max"]))
 
     def do_write(self, request: Header, body: bytes) -> tuple[Header, bytes]:
         path, mode = os.path.join(self.workdir, request["path"]), request["mode"]
-        return {}, self.children.as_agent(lambda: files.write(path, body, mode))
+        return {}, self.as_agent(lambda: files.write(path, body, mode))
 
     def do_dump(self, request: Header, body: bytes) -> tuple[Header, bytes]:
-        return {}, self.children.as_agent(lambda: files.dump(self.places))
+        return {}, self.as_agent(lambda: files.dump(self.places))
 
     def do_kill(self, request: Header, body: bytes) -> tuple[Header, bytes]:
         self.kill_all()
-        return {}, b""
+        return {}, self.as_agent(files.remove_ipc)
 
     def do_reset(self, request: Header, body: bytes) -> tuple[Header, bytes]:
         self.kill_all()
         self.cwd = self.workdir
-        return {}, self.children.as_agent(lambda: files.restore(self.places, body))
+        return {}, self.as_agent(lambda: files.restore(self.places, body))
 
 
 def main() -> None:

@@ -23,6 +23,10 @@ class OwnerGone(Exception):
     """Standard input has closed."""
 
 
+class NoAnswer(Exception):
+    """A helper process ended, or was stopped, before it said anything."""
+
+
 class Supervisor:
     """Waits and children. One thread, no state beyond what is running."""
 
@@ -101,43 +105,48 @@ class Supervisor:
         """Run ``work`` in a child with the agent's rights; return its bytes.
 
         Raises:
-            OSError: what the child met, or no answer in time.
+            OSError: what the child met.
+            NoAnswer: the child could not be started, was killed or said nothing in time.
         """
         read_fd, write_fd = os.pipe()
         try:
             pid = os.fork()
-        except OSError:
+        except OSError as error:
             os.close(read_fd)
             os.close(write_fd)
-            raise
+            raise NoAnswer(f"no helper process could be started: {error.strerror}") from error
         if pid == 0:
             self._answer(work, write_fd)
         os.close(write_fd)
         self.watched.add(pid)
-        answer = bytearray()
+        answer, done = bytearray(), False
         deadline = time.monotonic() + timeout_s
         try:
             while time.monotonic() < deadline:
                 if self.wait({read_fd: select.POLLIN}, deadline - time.monotonic()).get(read_fd):
                     chunk = os.read(read_fd, 1 << 20)
                     if not chunk:
+                        done = answer[-1:] == b"."
                         break
                     answer += chunk
         finally:
             os.close(read_fd)
             send_signal(pid, signal.SIGKILL)
             self.forget(pid)
-        if answer[:1] == b"+":
-            return bytes(memoryview(answer)[1:])
-        raise OSError(0, bytes(answer[1:]).decode() or "no answer from the helper process")
+        if answer[:1] == b"+" and done:
+            return bytes(memoryview(answer)[1:-1])
+        if answer[:1] == b"-" and done:
+            raise OSError(0, bytes(answer[1:-1]).decode("utf-8", "replace"))
+        raise NoAnswer("no answer from the helper process")
 
     def _answer(self, work: Callable[[], bytes], fd: int) -> NoReturn:
         try:
             signal.set_wakeup_fd(-1)
             become_agent()
-            answer = b"+" + work()
+            answer = b"+" + work() + b"."
         except BaseException as error:
-            answer = b"-" + str(getattr(error, "strerror", None) or error or repr(error)).encode()
+            text = str(getattr(error, "strerror", None) or error or repr(error))
+            answer = b"-" + text.encode("utf-8", "backslashreplace") + b"."
         try:
             view = memoryview(answer)
             while view:
