@@ -53,7 +53,9 @@ def select(config: RunConfig) -> TaskSets:
     generated = [
         task
         for task in heldout
-        if "source:release" not in task.tags and (levels is None or _level(task) in levels)
+        if "source:release" not in task.tags
+        and (levels is None or _level(task) in levels)
+        and _belongs(task, config.tasks.families)
     ]
     chosen = _balanced(generated, config.evaluation.tasks)
     chosen += releases if config.evaluation.releases else []
@@ -76,6 +78,11 @@ def _balanced(tasks: Sequence[Task], count: int) -> list[Task]:
     order = [k[i] for i in range(longest) for k in kinds.values() if i < len(k)]
     rest = [task for task in tasks if task not in order]
     return (order + rest)[:count]
+
+
+def _belongs(task: Task, families: Sequence[str]) -> bool:
+    """New parameters of a family count as held out only where the family is trained on."""
+    return not families or "heldout:parameters" not in task.tags or task.family in families
 
 
 def _level(task: Task) -> str:
