@@ -1,6 +1,7 @@
 """The environment of terminal tasks."""
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -15,6 +16,7 @@ from envs.types import Task, Verdict
 
 SETUP_TIMEOUT_S = 30.0
 RUN_TIMEOUT_S = 5.0
+GRACE_S = 2.0
 
 
 class TerminalEnv(ShellEnv):
@@ -56,17 +58,23 @@ class TerminalEnv(ShellEnv):
             result = sandbox.shell(script, timeout_s=SETUP_TIMEOUT_S)
             if result.exit_code != 0:
                 raise SetupError(f"{task.id}: set-up ended with {result.exit_code}")
+            _await_processes(sandbox, task)
 
     def observe_processes(self, sandbox: Sandbox, task: Task) -> None:
         """Judge the checks on processes while processes are still alive.
 
-        The agent's own processes run beside this; one that spoils it leaves the check failed.
+        The agent's own processes run beside this; one that spoils it leaves the check failed. A
+        process that was just started or signalled has a moment to come or go.
         """
         wanted = _of_kind(task, "process")
         if not wanted:
             return
+        deadline = time.monotonic() + GRACE_S
         try:
             self._alive = _inspect(sandbox, task, wanted)
+            while not all(ok for ok, _ in self._alive.values()) and time.monotonic() < deadline:
+                time.sleep(0.1)
+                self._alive = _inspect(sandbox, task, wanted)
         except VerifierError:
             self._alive = dict.fromkeys(wanted, (False, "processes could not be read"))
 
@@ -124,6 +132,26 @@ def _run_inside(
 
 def _of_kind(task: Task, kind: str) -> dict[int, checks.Check]:
     return {i: spec for i, spec in enumerate(task.data["checks"]) if spec["kind"] == kind}
+
+
+def _await_processes(sandbox: Sandbox, task: Task) -> None:
+    """Wait until the set-up's processes run: those the task wants ended, and those it guards. A
+    set-up that starts them in the background returns before they are there, and doing nothing would
+    look like having ended them."""
+    started = {
+        i: check
+        for i, check in _of_kind(task, "process").items()
+        if not check["running"] or check.get("guard")
+    }
+    deadline = time.monotonic() + SETUP_TIMEOUT_S
+    while started:
+        found = _inspect(sandbox, task, started)
+        if all(ok == check["running"] for (ok, _), check in zip(
+            found.values(), started.values(), strict=True)):  # fmt: skip
+            return
+        if time.monotonic() > deadline:
+            raise SetupError(f"{task.id}: the set-up's processes did not start")
+        time.sleep(0.05)
 
 
 def _inspect(

@@ -168,7 +168,7 @@ def find_process(d: Draw) -> Draft:
         say,
         (f"ps -C sleep -o args= | awk '{{print $2}}' > {out}",),
         [checks.number(out, seconds)],
-        setup=f"setsid sleep {seconds} &",
+        setup=f"setsid sleep {seconds} & until pgrep -x sleep; do sleep 0.05; done",
         alternatives=((f"pgrep -a sleep | cut -d' ' -f3 > {out}",),),
     )
 
