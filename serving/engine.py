@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from .types import Generation, Sampling
+from .types import Generation, Sampling, Token
 
-# called in the engine's thread for each sampled token: (token id, log-prob, policy version)
-OnToken = Callable[[int, float, int], None]
+OnToken = Callable[[Token], None]  # called in the engine's thread for each sampled token
 
 
 class Ticket(Protocol):
@@ -39,6 +38,10 @@ class Engine(Protocol):
     def max_len(self) -> int:
         """Most tokens of a prompt and its reply together."""
 
+    @property
+    def can(self) -> frozenset[str]:
+        """What beyond plain sampling it offers: ``json_schema``, ``adapters``, ``top_logprobs``."""
+
     def submit(
         self, prompt_ids: Sequence[int], sampling: Sampling, on_token: OnToken | None = None
     ) -> Ticket:
@@ -46,7 +49,9 @@ class Engine(Protocol):
 
         Raises:
             ContextOverflow: the prompt leaves no room for one token.
-            RequestRefused: an empty prompt, an id outside the vocabulary, a bad sampling value.
+            RequestRefused: an empty prompt, an id outside the vocabulary, a bad sampling value,
+                a schema that cannot be obeyed, an adapter that is not loaded, or an option this
+                engine does not offer; names the field.
             EngineError: the engine is closed.
         """
 
@@ -64,6 +69,25 @@ class Engine(Protocol):
             EngineError: unknown name, other shape, unreadable file or an older version; the old
                 weights stay.
         """
+
+    def load_adapter(self, name: str, path: Path, version: int) -> None:
+        """Load a LoRA adapter, or replace the one of that name in place; blocks until done.
+
+        Args:
+            name: what ``Sampling.adapter`` calls it.
+            path: folder in peft's layout (``adapter_config.json``, ``adapter_model.safetensors``).
+            version: of this adapter; it must not fall.
+
+        Raises:
+            EngineError: unreadable, other shapes, an older version, unknown target modules; what
+                was loaded before stays.
+        """
+
+    def unload_adapter(self, name: str) -> None:
+        """Forget an adapter; its requests in flight end with it. Unknown names are no error."""
+
+    def adapters(self) -> Mapping[str, int]:
+        """Loaded adapters and their versions."""
 
     def pause(self) -> None:
         """Stop between two tokens; returns when stopped. Requests wait. Idempotent."""

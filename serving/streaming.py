@@ -12,10 +12,9 @@ from . import responses
 from .engine import Ticket
 from .gateway import Gateway, Job
 from .renderer import TextStream
-from .types import Generation
+from .types import Generation, Token
 
-# (choice, (token id, log-prob)) for a token; (choice, None) when the choice has ended
-_Event = tuple[int, tuple[int, float] | None]
+_Event = tuple[int, Token | None]  # (choice, token); (choice, None) when the choice has ended
 
 
 async def events(gateway: Gateway, job: Job) -> AsyncGenerator[bytes, None]:
@@ -42,9 +41,9 @@ async def events(gateway: Gateway, job: Job) -> AsyncGenerator[bytes, None]:
                     yield _event(job, responses.delta(index, {"content": rest}))
                 yield _last(job, index, generation)
                 continue
-            text = streams[index].push(token[0])
+            text = streams[index].push(token.id)
             listing = (
-                responses.logprobs(gateway, [token[0]], [token[1]])
+                responses.logprobs(gateway, [token.id], [token.logprob])
                 if job.request.logprobs
                 else None
             )
@@ -70,8 +69,8 @@ def _submit(gateway: Gateway, job: Job, queue: "asyncio.Queue[_Event]") -> list[
     def on_end(index: int, future: Future[Generation]) -> None:
         post((index, None))
 
-    def on_token(index: int, token_id: int, logprob: float, version: int) -> None:
-        post((index, (token_id, logprob)))
+    def on_token(index: int, token: Token) -> None:
+        post((index, token))
 
     tickets: list[Ticket] = []
     for index, sampling in enumerate(job.samplings_G):

@@ -33,7 +33,7 @@ from .llama import LlamaModel
 from .scheduler import Plan, Request, Scheduler, as_ids
 from .scoring import ScoreJob
 from .stopping import StopRule
-from .types import FinishReason, Generation, Sampling, checked_temperature
+from .types import FinishReason, Generation, Sampling, Token, checked_temperature
 
 logger = logging.getLogger(__name__)
 
@@ -307,7 +307,7 @@ class TorchEngine:
             request.versions_T.append(self._version)
             try:
                 if request.on_token is not None:
-                    request.on_token(ids[index], logprobs[index], self._version)
+                    request.on_token(Token(ids[index], logprobs[index], self._version))
                 reason = self._stop.reason(request.token_ids_T, request.sampling)
             except Exception as error:  # of its own callback or stop strings: the others go on
                 self._scheduler.finish(index)

@@ -6,11 +6,12 @@ Axis suffixes: ``_P`` prompt token, ``_T`` sampled token.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from .errors import RequestRefused
 
 FinishReason = Literal["stop", "length", "cancelled"]
+Top = tuple[tuple[int, float], ...]  # (token id, log-prob), most probable first
 Message = Mapping[str, Any]  # an OpenAI chat message: {"role": ..., "content": ...}
 
 MIN_TEMPERATURE = 1e-4  # below it logits / temperature leave the range of float32
@@ -43,6 +44,10 @@ class Sampling:
         seed: equal seed, prompt and weights give equal tokens, however requests are batched.
         stop: strings that end the reply; the reply's text stops before them.
         ignore_end: sample past end tokens, up to ``max_tokens``; for measurements.
+        top_logprobs: how many of the most probable tokens to list beside each sampled one.
+        json_schema: JSON text of a schema the reply must obey; ``{}`` is any JSON value. It
+            truncates what is sampled, so such tokens are unfit for training.
+        adapter: name of a loaded LoRA adapter, or "" for the base model.
     """
 
     max_tokens: int = 256
@@ -51,6 +56,30 @@ class Sampling:
     seed: int | None = None
     stop: tuple[str, ...] = ()
     ignore_end: bool = False
+    top_logprobs: int = 0
+    json_schema: str = ""
+    adapter: str = ""
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether tokens come of another distribution than their log-probs say."""
+        return self.top_p < 1 or bool(self.json_schema)
+
+
+class Token(NamedTuple):
+    """A sampled token, as the engine tells it at once.
+
+    Attributes:
+        id: token id.
+        logprob: see ``Generation.logprobs_T``.
+        version: policy version that sampled it.
+        top: the most probable tokens at its place; empty unless asked for.
+    """
+
+    id: int
+    logprob: float
+    version: int
+    top: Top = ()
 
 
 @dataclass(frozen=True)
@@ -61,9 +90,10 @@ class Generation:
         token_ids_T: sampled ids, the end-of-turn token included when the model sampled it.
         logprobs_T: log-prob of each sampled id under softmax(logits / temperature), before
             ``top_p`` truncates it.
-        versions_T: policy version that sampled each id.
+        versions_T: policy version that sampled each id: of the adapter where one is used.
         finish_reason: ``stop``, ``length`` or ``cancelled``.
         num_cached: prompt tokens whose keys and values were reused.
+        tops_T: the most probable tokens at each place; empty unless asked for.
     """
 
     token_ids_T: tuple[int, ...]
@@ -71,6 +101,7 @@ class Generation:
     versions_T: tuple[int, ...]
     finish_reason: FinishReason
     num_cached: int = 0
+    tops_T: tuple[Top, ...] = ()
 
 
 @dataclass(frozen=True)

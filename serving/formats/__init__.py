@@ -1,0 +1,1 @@
+"""How each family of models writes tool calls and thoughts; see ``serving.formats.table``."""
