@@ -8,10 +8,42 @@ batch shape round differently; a token changes when its uniform number falls wit
 Axes: ``_B`` rows, ``_V`` vocabulary.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from .types import Top
+
 _MASK = (1 << 64) - 1
+
+
+class Draw(NamedTuple):
+    """How one row is sampled.
+
+    Attributes:
+        temperature: 0 is greedy, with log-probs at temperature 1.
+        top_p: nucleus; it truncates what is sampled, not the log-prob reported.
+        uniform: a number in [0, 1).
+        num_top: how many of the most probable tokens to list.
+        allowed_V: True where a token may be sampled, or None for all; like ``top_p`` it does not
+            change the log-prob reported.
+    """
+
+    temperature: float
+    top_p: float
+    uniform: float
+    num_top: int = 0
+    allowed_V: Tensor | None = None
+
+
+class Pick(NamedTuple):
+    """What was sampled in one row: see ``types.Token``."""
+
+    id: int
+    logprob: float
+    top: Top
 
 
 def uniform(seed: int, index: int) -> float:
@@ -28,38 +60,32 @@ def _mix(x: int) -> int:
     return x ^ (x >> 31)
 
 
-def sample(
-    logits: Tensor, temperature_B: list[float], top_p_B: list[float], uniform_B: list[float]
-) -> tuple[list[int], list[float]]:
-    """Return the sampled ids and their log-probs under softmax(logits / temperature).
-
-    Args:
-        logits: [B, V] float32.
-        temperature_B: 0 is greedy, with log-probs at temperature 1.
-        top_p_B: nucleus; it truncates what is sampled, not the log-prob reported.
-        uniform_B: one number in [0, 1) per row.
-    """
-    if any(t not in (0, 1) for t in temperature_B):
-        scale_B = torch.tensor([t if t > 0 else 1.0 for t in temperature_B])
+def sample(logits: Tensor, draws_B: Sequence[Draw]) -> list[Pick]:
+    """Sample one token per row of logits [B, V], with log-probs under softmax(logits / t)."""
+    if any(draw.temperature not in (0, 1) for draw in draws_B):
+        scale_B = torch.tensor([draw.temperature or 1.0 for draw in draws_B])
         scaled = logits / scale_B.unsqueeze(1)
     else:
         scaled = logits
     logprobs = torch.log_softmax(scaled, dim=-1)
     probs = logprobs.exp()
-    for row, top_p in enumerate(top_p_B):
-        if top_p < 1.0 and temperature_B[row] > 0:
-            probs[row] = _nucleus(probs[row], top_p)
+    for row, draw in enumerate(draws_B):
+        if draw.allowed_V is not None:  # anew from the logits: what is allowed may be improbable
+            probs[row] = scaled[row].masked_fill(~draw.allowed_V, -torch.inf).softmax(dim=-1)
+        if draw.top_p < 1.0 and draw.temperature > 0:
+            probs[row] = _nucleus(probs[row], draw.top_p)
     cdf = probs.cumsum(dim=-1)
     total_B = cdf[:, -1]
-    points_B = torch.tensor(uniform_B, dtype=torch.float64) * total_B
+    points_B = torch.tensor([draw.uniform for draw in draws_B], dtype=torch.float64) * total_B
     # strictly below the end, whatever rounding did, so that the token found has mass
     points_B = torch.minimum(points_B.float(), torch.nextafter(total_B, torch.zeros(())))
     ids = torch.searchsorted(cdf, points_B.unsqueeze(1), right=True).squeeze(1)
-    if any(t <= 0 for t in temperature_B):
-        greedy = torch.tensor([t <= 0 for t in temperature_B])
-        ids = torch.where(greedy, logits.argmax(dim=-1), ids)
+    if any(draw.temperature <= 0 for draw in draws_B):
+        greedy = torch.tensor([draw.temperature <= 0 for draw in draws_B])
+        ids = torch.where(greedy, _most_probable(logits, draws_B), ids)
     chosen = logprobs.gather(1, ids.unsqueeze(1)).squeeze(1)
-    return ids.tolist(), chosen.tolist()
+    tops = _tops(logprobs, draws_B)
+    return [Pick(*pick) for pick in zip(ids.tolist(), chosen.tolist(), tops, strict=True)]
 
 
 def _nucleus(probs_V: Tensor, top_p: float) -> Tensor:
@@ -68,3 +94,24 @@ def _nucleus(probs_V: Tensor, top_p: float) -> Tensor:
     keep = ordered.cumsum(dim=0) - ordered < top_p
     keep[0] = True
     return torch.zeros_like(probs_V).scatter_(0, order[keep], ordered[keep])
+
+
+def _most_probable(logits: Tensor, draws_B: Sequence[Draw]) -> Tensor:
+    if all(draw.allowed_V is None for draw in draws_B):
+        return logits.argmax(dim=-1)
+    logits = logits.clone()
+    for row, draw in enumerate(draws_B):
+        if draw.allowed_V is not None:
+            logits[row].masked_fill_(~draw.allowed_V, -torch.inf)
+    return logits.argmax(dim=-1)
+
+
+def _tops(logprobs: Tensor, draws_B: Sequence[Draw]) -> list[Top]:
+    most = max(draw.num_top for draw in draws_B)
+    if most == 0:
+        return [()] * len(draws_B)
+    values, ids = logprobs.topk(most, dim=-1)
+    return [
+        tuple(zip(ids_k[: draw.num_top], values_k[: draw.num_top], strict=True))
+        for ids_k, values_k, draw in zip(ids.tolist(), values.tolist(), draws_B, strict=True)
+    ]

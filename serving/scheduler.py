@@ -12,35 +12,14 @@ Left out: preemption; a request that was admitted keeps its row until it ends.
 """
 
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .engine import OnToken
+from .calls import Ids, Request
 from .kv_cache import KVCache, Segment
-from .types import Generation, Sampling
 
-Ids = NDArray[np.int32]
 WORTH_WAITING = 8  # prompt tokens saved for which a request waits for another's prompt
-
-
-@dataclass(eq=False)
-class Request:
-    """A request and what was sampled for it so far."""
-
-    prompt_ids: Ids
-    sampling: Sampling
-    seed: int
-    on_token: OnToken | None = None
-    future: "Future[Generation]" = field(default_factory=Future)
-    cancelled: bool = False
-    num_cached: int = 0
-    token_ids_T: list[int] = field(default_factory=list)
-    logprobs_T: list[float] = field(default_factory=list)
-    versions_T: list[int] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -221,8 +200,3 @@ def common_prefix(a: Ids, b: Ids) -> int:
     different = a[:num] != b[:num]
     first = int(different.argmax())
     return first if different[first] else num
-
-
-def as_ids(ids: Sequence[int]) -> Ids:
-    """Return ids as an array."""
-    return np.asarray(ids, dtype=np.int32)

@@ -24,38 +24,30 @@ from typing import Any
 
 import torch
 
-from . import sampler, weights
-from .calls import Call, fail
+from . import weights
+from .calls import (
+    Call,
+    Request,
+    TorchTicket,
+    as_ids,
+    check_prompt,
+    check_sampling,
+    check_scored,
+    fail,
+)
 from .engine import EngineOptions, OnToken
-from .errors import ContextOverflow, EngineError, RequestRefused
+from .errors import EngineError
 from .kv_cache import CachedAttention, KVCache
 from .llama import LlamaModel
-from .scheduler import Plan, Request, Scheduler, as_ids
+from .sampler import Draw, sample, uniform
+from .scheduler import Plan, Scheduler
 from .scoring import ScoreJob
 from .stopping import StopRule
-from .types import FinishReason, Generation, Sampling, Token, checked_temperature
+from .types import FinishReason, Generation, Sampling, checked_temperature
 
 logger = logging.getLogger(__name__)
 
 LONGEST_DEFAULT = 8192
-
-
-class TorchTicket:
-    """A request in the torch engine."""
-
-    def __init__(self, request: Request, wake: Callable[[], None]) -> None:
-        self._request = request
-        self._wake = wake
-
-    @property
-    def future(self) -> "Future[Generation]":
-        """Its result."""
-        return self._request.future
-
-    def cancel(self) -> None:
-        """Stop sampling soon. Idempotent."""
-        self._request.cancelled = True
-        self._wake()
 
 
 class TorchEngine:
@@ -98,6 +90,11 @@ class TorchEngine:
         return self._version
 
     @property
+    def can(self) -> frozenset[str]:
+        """What beyond plain sampling it offers."""
+        return frozenset({"top_logprobs"})
+
+    @property
     def max_len(self) -> int:
         """Most tokens of a prompt and its reply together."""
         return self._max_len
@@ -107,19 +104,8 @@ class TorchEngine:
     ) -> TorchTicket:
         """Queue a request; see ``Engine.submit``."""
         ids = as_ids(prompt_ids)
-        if len(ids) == 0 or ids.min() < 0 or ids.max() >= self._model.shape.vocab:
-            raise RequestRefused("the prompt is empty or holds an id outside the vocabulary")
-        if len(ids) >= self._max_len:
-            raise ContextOverflow(
-                f"the prompt has {len(ids)} tokens; the context holds {self._max_len}, "
-                "the reply included",
-                field="messages",
-            )
-        checked_temperature(sampling.temperature)
-        if sampling.max_tokens < 1:
-            raise RequestRefused("max_tokens must be at least 1", field="max_tokens")
-        if not 0 < sampling.top_p <= 1:
-            raise RequestRefused("top_p must lie in (0, 1]", field="top_p")
+        check_prompt(ids, self._model.shape.vocab, self._max_len)
+        check_sampling(sampling, self._model.shape.vocab)
         seed = random.getrandbits(63) if sampling.seed is None else sampling.seed
         request = Request(ids, sampling, seed, on_token)
         self._post(request)
@@ -138,11 +124,7 @@ class TorchEngine:
     ) -> "Future[list[list[float]]]":
         """Log-probs of given tokens; see ``Engine.score``. Runs between decode steps."""
         checked_temperature(temperature)
-        for row in ids:
-            if not row or len(row) > self._max_len:
-                raise ContextOverflow(f"a sequence has {len(row)} tokens, not 1..{self._max_len}")
-            if min(row) < 0 or max(row) >= self._model.shape.vocab:
-                raise RequestRefused("a sequence holds an id outside the vocabulary")
+        check_scored(ids, self._model.shape.vocab, self._max_len)
         job = ScoreJob(ids, temperature)
         self._post(job)
         return job.future
@@ -291,23 +273,14 @@ class TorchEngine:
     def _sample(self, hidden: torch.Tensor) -> None:
         rows = self._scheduler.rows[: len(hidden)]
         requests = [row.request for row in rows if row.request is not None]
-        ids, logprobs = sampler.sample(
-            self._model.logits(hidden),
-            [request.sampling.temperature for request in requests],
-            [request.sampling.top_p for request in requests],
-            [sampler.uniform(request.seed, len(request.token_ids_T)) for request in requests],
-        )
-        self._counts["sampled_tokens"] += len(ids)
+        picks = sample(self._model.logits(hidden), [_draw(r) for r in requests])
+        self._counts["sampled_tokens"] += len(picks)
         # from the last row to the first: finishing a row moves only rows behind it
-        for index in reversed(range(len(ids))):
-            row, request = rows[index], requests[index]
+        for index in reversed(range(len(picks))):
+            row, request, pick = rows[index], requests[index], picks[index]
             row.computed += 1
-            request.token_ids_T.append(ids[index])
-            request.logprobs_T.append(logprobs[index])
-            request.versions_T.append(self._version)
             try:
-                if request.on_token is not None:
-                    request.on_token(Token(ids[index], logprobs[index], self._version))
+                request.add(pick, self._version)
                 reason = self._stop.reason(request.token_ids_T, request.sampling)
             except Exception as error:  # of its own callback or stop strings: the others go on
                 self._scheduler.finish(index)
@@ -318,7 +291,7 @@ class TorchEngine:
             if reason is not None:
                 self._finish(index, request, reason)
             else:
-                row.ids[row.known] = ids[index]
+                row.ids[row.known] = pick.id
                 row.known += 1
 
     def _drop_cancelled(self) -> None:
@@ -339,16 +312,7 @@ class TorchEngine:
         self._counts["cancelled" if reason == "cancelled" else "finished"] += 1
         self._counts["prompt_tokens"] += len(request.prompt_ids)
         self._counts["cached_prompt_tokens"] += request.num_cached
-        if request.future.set_running_or_notify_cancel():
-            request.future.set_result(
-                Generation(
-                    token_ids_T=tuple(request.token_ids_T),
-                    logprobs_T=tuple(request.logprobs_T),
-                    versions_T=tuple(request.versions_T),
-                    finish_reason=reason,
-                    num_cached=request.num_cached,
-                )
-            )
+        request.resolve(reason)
 
     def _fail_all(self, reason: str) -> None:
         for request in self._scheduler.clear():
@@ -377,6 +341,17 @@ class TorchEngine:
         call = Call(action)
         self._post(call)
         call.future.result(timeout=600)
+
+
+def _draw(request: Request) -> Draw:
+    """Return how the request's next token is sampled."""
+    sampling = request.sampling
+    return Draw(
+        sampling.temperature,
+        sampling.top_p,
+        uniform(request.seed, len(request.token_ids_T)),
+        sampling.top_logprobs,
+    )
 
 
 __all__ = ["TorchEngine", "TorchTicket"]

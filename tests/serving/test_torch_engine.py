@@ -15,21 +15,28 @@ from serving.engines import build_engine
 from serving.errors import ContextOverflow, EngineError, ModelError, RequestRefused
 from serving.renderer import Renderer
 from serving.torch_engine import TorchEngine
-from serving.types import Generation, Sampling
+from serving.types import Generation, Sampling, Token
 
 from .conftest import OPTIONS
 
 PROMPT = list(range(3, 90))
 
 
+def reference_logprobs(
+    folder: Path, prompt: list[int], tokens: tuple[int, ...], temperature: float = 1.0
+) -> torch.Tensor:
+    """Log-probs [T, V] at the tokens' places by transformers in float32."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.no_grad():
+        logits = model(torch.tensor([[*prompt, *tokens]])).logits[0] / temperature
+    return torch.log_softmax(logits, -1)[len(prompt) - 1 : -1]
+
+
 def reference(
     folder: Path, prompt: list[int], tokens: tuple[int, ...], temperature: float = 1.0
 ) -> list[float]:
     """Log-probs of the tokens by transformers in float32."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    with torch.no_grad():
-        logits = model(torch.tensor([[*prompt, *tokens]])).logits[0] / temperature
-    logprobs = torch.log_softmax(logits, -1)[len(prompt) - 1 : -1]
+    logprobs = reference_logprobs(folder, prompt, tokens, temperature)
     return [float(row[token]) for row, token in zip(logprobs, tokens, strict=True)]
 
 
@@ -76,6 +83,31 @@ def test_other_llama_family_weights_equal_transformers(tmp_path: Path, config: t
         engine.close()
     wanted = reference(tmp_path, PROMPT, sampled.token_ids_T)
     assert sampled.logprobs_T == pytest.approx(wanted, abs=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5, 0.0])
+def test_top_logprobs_are_those_of_transformers(
+    engine: TorchEngine, tiny: Path, temperature: float
+) -> None:
+    """Bug prevented: alternatives of the truncated distribution, or of another row's place."""
+    told: list[Token] = []
+    sampling = Sampling(
+        max_tokens=6, seed=2, temperature=temperature, top_p=0.5, top_logprobs=3, ignore_end=True
+    )
+    beside = engine.submit(PROMPT[:40], Sampling(max_tokens=20, top_logprobs=7, ignore_end=True))
+    plain = engine.submit(PROMPT[:30], Sampling(max_tokens=20, ignore_end=True))
+    sampled = engine.submit(PROMPT, sampling, told.append).future.result(60)
+    wanted = reference_logprobs(tiny, PROMPT, sampled.token_ids_T, temperature or 1.0).topk(3)
+    for top, ids, values in zip(sampled.tops_T, wanted.indices, wanted.values, strict=True):
+        assert [token for token, _ in top] == ids.tolist()
+        assert [value for _, value in top] == pytest.approx(values.tolist(), abs=1e-4)
+    assert [token.top for token in told] == list(sampled.tops_T)
+    assert {len(top) for top in beside.future.result(60).tops_T} == {7}
+    assert plain.future.result(60).tops_T == ()
+    for wrong in (-1, 10**6):
+        with pytest.raises(RequestRefused) as caught:
+            engine.submit(PROMPT, Sampling(top_logprobs=wrong))
+        assert caught.value.field == "top_logprobs"
 
 
 def test_other_architectures_are_refused(tmp_path: Path) -> None:
