@@ -1,0 +1,103 @@
+"""LoRA adapters at SGLang servers: which name of theirs stands for which version of ours.
+
+Every version of an adapter gets a name that is never used again, because a server asked for a name
+that was unloaded loads it again from its old path. A replaced adapter is unloaded when the last
+request that began with it has ended. Used from any thread.
+"""
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import EngineError, RequestRefused
+
+PARTS = ("adapter_config.json", "adapter_model.safetensors")
+
+
+@dataclass(eq=False)
+class AdapterHandle:
+    """An adapter as the servers know it.
+
+    Attributes:
+        name: ours.
+        version: its policy version.
+        lora: the servers' name.
+        path: its folder.
+        num_uses: our requests that name it.
+        is_current: neither replaced nor forgotten.
+    """
+
+    name: str
+    version: int
+    lora: str
+    path: str
+    num_uses: int = 0
+    is_current: bool = True
+
+
+class AdapterTable:
+    """The adapters in use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._current: dict[str, AdapterHandle] = {}
+        self._count = 0
+
+    def versions(self) -> dict[str, int]:
+        """Adapters that requests may name, and their versions."""
+        with self._lock:
+            return {name: handle.version for name, handle in self._current.items()}
+
+    def make(self, name: str, path: Path, version: int) -> AdapterHandle:
+        """Return a handle for a new version; it is not in use yet.
+
+        Raises:
+            EngineError: no such files, or an older version.
+        """
+        for part in PARTS:
+            if not (path / part).is_file():
+                raise EngineError(f"{path} is no adapter in peft's layout: it has no {part}")
+        with self._lock:
+            old = self._current.get(name)
+            if old is not None and version < old.version:
+                raise EngineError(f"{name}: version {version} is older than {old.version} in use")
+            self._count += 1
+            lora = f"{name}@{version}.{self._count}"
+        return AdapterHandle(name, version, lora, str(path.resolve()))
+
+    def replace(self, name: str, handle: AdapterHandle | None) -> AdapterHandle | None:
+        """Put a handle (or nothing) in a name's place; return the old one if nobody uses it."""
+        with self._lock:
+            old = self._current.pop(name, None)
+            if handle is not None:
+                self._current[name] = handle
+            if old is None:
+                return None
+            old.is_current = False
+            return old if old.num_uses == 0 else None
+
+    def take(self, name: str) -> AdapterHandle | None:
+        """Begin to use an adapter; "" is none.
+
+        Raises:
+            RequestRefused: it is not loaded.
+        """
+        if not name:
+            return None
+        with self._lock:
+            handle = self._current.get(name)
+            if handle is None:
+                loaded = ", ".join(sorted(self._current)) or "none"
+                raise RequestRefused(
+                    f"adapter {name!r} is not loaded; loaded: {loaded}", field="adapter"
+                )
+            handle.num_uses += 1
+            return handle
+
+    def give_back(self, handle: AdapterHandle | None) -> AdapterHandle | None:
+        """End a use; return the handle if it is to be unloaded now."""
+        if handle is None:
+            return None
+        with self._lock:
+            handle.num_uses -= 1
+            return handle if handle.num_uses == 0 and not handle.is_current else None

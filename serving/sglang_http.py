@@ -1,0 +1,186 @@
+"""One SGLang server over its HTTP API (0.5.23): the routes the engine uses, and what it learns.
+
+A call ends in one of three ways: an answer, ``ServerRefused`` (the server understood and said no),
+``ServerLost`` (no answer: refused, reset, gone, too slow).
+
+Left out: the OpenAI routes, weights over tensors or process groups, tokenizing.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+
+CONNECT_S = 10.0
+ANSWER_S = 30.0  # for routes that compute nothing
+NOT_FOUND = 404
+SERVER_FAULT = 500
+DATA, DONE = b"data:", b"[DONE]"
+
+
+class ServerLost(Exception):
+    """No answer from a server. The message says which and what was waited for."""
+
+
+class ServerRefused(Exception):
+    """A server answered with an error.
+
+    Attributes:
+        status: HTTP status.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message, status)
+        self.message = message
+        self.status = status
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class SglangServer:
+    """One server: its routes and the engine's view of it.
+
+    Attributes:
+        url: base URL.
+        info: ``/server_info`` as read when it joined.
+        alive: takes requests.
+        gone: set while it does not; requests in flight there move on.
+        reason: why it is not alive.
+        num_running: our requests there.
+        heard_at: loop time of its last sign of life.
+        loads: the last ``/v1/loads``.
+    """
+
+    def __init__(self, url: str, api_key: str = "", admin_key: str = "") -> None:
+        self.url = url.rstrip("/")
+        self.info: Mapping[str, Any] = {}
+        self.alive = False
+        self.gone = asyncio.Event()
+        self.reason = "not reached yet"
+        self.num_running = 0
+        self.num_slow = 0  # probes in a row without an answer
+        self.heard_at = 0.0
+        self.loads: Mapping[str, Any] = {}
+        self._keys = (api_key, admin_key or api_key)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, path: str, timeout_s: float = ANSWER_S) -> dict[str, Any]:
+        """Return the JSON object at a path."""
+        return await self._call("GET", path, None, timeout_s, self._keys[0])
+
+    async def post(
+        self, path: str, body: Mapping[str, Any], timeout_s: float = ANSWER_S
+    ) -> dict[str, Any]:
+        """Post to a control route and return its JSON object; an empty answer gives ``{}``."""
+        return await self._call("POST", path, body, timeout_s, self._keys[1])
+
+    async def generate(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a whole reply; bounded by the caller, since a long reply may take an hour."""
+        return await self._call("POST", "/generate", body, None, self._keys[0])
+
+    async def stream(self, body: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """Yield the events of a streamed reply; leaving the iterator closes the connection."""
+        try:
+            async with self._request("POST", "/generate", body, None, self._keys[0]) as response:
+                await self._check(response)
+                async for event in _events(response):
+                    self._heard()
+                    if "error" in event:
+                        raise _refusal(self.url, event, int(event["error"].get("code") or 400))
+                    yield event
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise ServerLost(f"{self.url} was lost in mid-reply: {_said(error)}") from error
+
+    async def ready(self) -> bool:
+        """Whether it is neither paused nor unhealthy."""
+        try:
+            async with self._request("GET", "/ready", None, ANSWER_S, self._keys[0]) as response:
+                return response.ok
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise ServerLost(f"{self.url}/ready: {_said(error)}") from error
+
+    async def close(self) -> None:
+        """Close its connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _call(
+        self, method: str, path: str, body: Any, timeout_s: float | None, key: str
+    ) -> dict[str, Any]:
+        try:
+            async with self._request(method, path, body, timeout_s, key) as response:
+                await self._check(response)
+                raw = await response.read()
+        except TimeoutError as error:
+            raise ServerLost(f"{self.url}{path} did not answer in {timeout_s} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ServerLost(f"{self.url}{path}: {_said(error)}") from error
+        self._heard()
+        try:
+            value = json.loads(raw) if raw.strip() else {}
+        except ValueError as error:
+            raise ServerLost(f"{self.url}{path} answered no JSON: {raw[:100]!r}") from error
+        return value if isinstance(value, dict) else {"value": value}
+
+    def _request(
+        self, method: str, path: str, body: Any, timeout_s: float | None, key: str
+    ) -> "aiohttp.client._RequestContextManager":
+        if self._session is None:
+            # every request holds a connection as long as its reply runs
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        return self._session.request(
+            method,
+            self.url + path,
+            json=body,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S),
+        )
+
+    async def _check(self, response: aiohttp.ClientResponse) -> None:
+        if response.ok:
+            return
+        raw = await response.read()
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            body = raw.decode(errors="replace").strip()
+        raise _refusal(f"{self.url}{response.url.path}", body, response.status)
+
+    def _heard(self) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
+        self.num_slow = 0
+
+
+async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:
+    """Cut a body into server-sent events, whatever the length of a line."""
+    pending = bytearray()
+    async for chunk in response.content.iter_any():
+        pending += chunk
+        *lines, rest = pending.split(b"\n")
+        pending = bytearray(rest)
+        for line in lines:
+            if not line.startswith(DATA):
+                continue
+            data = bytes(line[len(DATA) :]).strip()
+            if data == DONE:
+                return
+            yield json.loads(data)
+
+
+def _refusal(where: str, body: Any, status: int) -> ServerRefused:
+    """The message out of any of the error shapes the server has."""
+    message = body
+    if isinstance(body, Mapping):
+        message = (
+            body.get("error") or body.get("message") or body.get("error_message") or dict(body)
+        )
+        if isinstance(message, Mapping):
+            message = message.get("message", message)
+    return ServerRefused(f"{where}: {message or f'status {status}'}", status)
+
+
+def _said(error: BaseException) -> str:
+    return str(error) or type(error).__name__

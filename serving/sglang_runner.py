@@ -1,0 +1,221 @@
+"""The life of a request to SGLang servers, in the engine's event loop.
+
+A request is placed, sent and read; what ends an attempt early (a lost server, an abort that is not
+ours) leads to another with the tokens taken so far, a bounded number of times.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from .calls import fail
+from .errors import EngineError, RequestRefused
+from .sglang_adapters import AdapterHandle, AdapterTable
+from .sglang_fleet import Fleet, Limits
+from .sglang_http import ServerLost, ServerRefused, SglangServer
+from .sglang_request import ABORTED, Ending, Request
+from .types import FinishReason
+
+logger = logging.getLogger(__name__)
+
+MOST_ATTEMPTS = 6
+ABORT_EVERY_S = 0.5
+ABORT_FOR_S = 5.0
+CLIENT_FAULTS = range(400, 500)
+
+
+class Runner:
+    """Serves requests over a fleet.
+
+    Args:
+        fleet: the servers.
+        adapters: told when a request no longer names one.
+        counts: the engine's counters.
+        start: runs a coroutine in the loop and keeps hold of its task.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        adapters: AdapterTable,
+        counts: Counter[str],
+        start: Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"],
+    ) -> None:
+        self._fleet = fleet
+        self._limits: Limits = fleet.limits
+        self._adapters = adapters
+        self._counts = counts
+        self._start = start
+
+    async def serve(self, request: Request) -> None:
+        """A request from its queue to its future; nothing it meets may end the loop."""
+        self._counts["open"] += 1
+        try:
+            async with asyncio.timeout(self._limits.reply_s):
+                reason = await self._attempts(request)
+        except asyncio.CancelledError:
+            self._fail(request, EngineError("the engine was closed"))
+            raise
+        except TimeoutError:
+            self._fail(
+                request,
+                EngineError(
+                    f"no reply in {self._limits.reply_s:g} s; it waited for {request.waits_for}"
+                ),
+            )
+        except (RequestRefused, EngineError) as error:
+            self._fail(request, error)
+        except Exception as error:  # of its own callback, or a response of another shape
+            logger.exception("a request failed")
+            self._fail(request, EngineError(f"{type(error).__name__}: {error}"))
+        else:
+            self._resolve(request, reason)
+        finally:
+            self._counts["open"] -= 1
+            self.release(request.adapter)
+
+    async def _attempts(self, request: Request) -> FinishReason:
+        said = ""
+        for attempt in range(MOST_ATTEMPTS):
+            if len(request.token_ids_T) >= request.num_tokens:
+                return "length"
+            self._counts["retries"] += attempt > 0
+            server = await self._place(request)
+            if server is None:
+                return "cancelled"
+            server.num_running += 1
+            try:
+                reason = await self._attempt(request, server)
+            except ServerLost as error:
+                said = str(error)
+                logger.warning(
+                    "a request moves on after %d tokens: %s", len(request.token_ids_T), said
+                )
+                if server.alive:
+                    await self._fleet.suspect(server, said)
+            else:
+                if reason != ABORTED:
+                    return reason
+                said = f"{server.url} aborted it"
+                logger.warning("a reply was aborted after %d tokens", len(request.token_ids_T))
+            finally:
+                server.num_running -= 1
+            if request.cancelled.is_set():
+                return "cancelled"
+            self._mind_schema(request)
+        raise EngineError(f"gave up after {MOST_ATTEMPTS} attempts; the last: {said}")
+
+    def _mind_schema(self, request: Request) -> None:
+        """A grammar cannot be taken up half-way: begin again if nobody saw the beginning."""
+        if request.sampling.json_schema and request.token_ids_T:
+            if request.on_token is not None:
+                raise EngineError(
+                    "a server was lost in a reply bound to a schema, already streamed"
+                )
+            request.restart()
+
+    async def _place(self, request: Request) -> SglangServer | None:
+        """Wait for a server, or for the request to be cancelled (None)."""
+        request.waits_for = "a server"
+        placing = asyncio.ensure_future(self._fleet.place(request.prompt_ids))
+        cancelled = asyncio.ensure_future(request.cancelled.wait())
+        try:
+            await asyncio.wait({placing, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+            return None if cancelled.done() else placing.result()
+        finally:
+            await drop(placing, cancelled)
+
+    async def _attempt(self, request: Request, server: SglangServer) -> FinishReason | Ending:
+        request.waits_for = server.url
+        reading = asyncio.ensure_future(self._read(request, server))
+        cancelled = asyncio.ensure_future(request.cancelled.wait())
+        gone = asyncio.ensure_future(server.gone.wait())
+        handed_over = False
+        try:
+            await asyncio.wait({reading, cancelled, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return reading.result()
+            if not cancelled.done():
+                raise ServerLost(server.reason)
+            hanging_up = self._start(self._hang_up(server, request.rid, reading))
+            handed_over = True
+            if request.on_token is None:  # only the answer says what was sampled
+                await asyncio.wait({hanging_up}, timeout=self._limits.cancel_s)
+            return "cancelled"
+        finally:
+            await drop(cancelled, gone, *(() if handed_over else (reading,)))
+
+    async def _read(self, request: Request, server: SglangServer) -> Ending:
+        body = request.body(self._fleet.cache_key)
+        is_delta = bool(server.info.get("incremental_streaming_output"))
+        ending: Ending | None
+        try:
+            if request.on_token is None:
+                ending = request.take(await server.generate(body), is_delta=False)
+            else:
+                ending = None
+                async for out in server.stream(body):
+                    ending = request.take(out, is_delta)
+                    if ending is not None:
+                        break
+        except ServerRefused as error:
+            if error.status in CLIENT_FAULTS and not request.token_ids_T:
+                raise RequestRefused(error.message) from error
+            raise ServerLost(error.message) from error
+        if ending is None:
+            raise ServerLost(f"{server.url} ended a reply without saying why")
+        return ending
+
+    async def _hang_up(
+        self, server: SglangServer, rid: str, reading: "asyncio.Future[Ending]"
+    ) -> None:
+        """Have the server stop a reply, then close the connection.
+
+        An abort before the server has queued the request does nothing, so it is repeated; one
+        during a pause could be lost for good, so it waits for the end of the pause.
+        """
+        try:
+            async with asyncio.timeout(self._limits.reply_s):
+                await self._fleet.open.wait()
+            for _ in range(int(ABORT_FOR_S / ABORT_EVERY_S)):
+                if server.alive:
+                    await server.post("/abort_request", {"rid": rid})
+                await asyncio.wait({reading}, timeout=ABORT_EVERY_S)
+                if reading.done() or not server.alive:
+                    return
+        except (ServerLost, ServerRefused, TimeoutError) as error:
+            logger.info("a cancelled reply was left to %s: %s", server.url, error)
+        finally:
+            await drop(reading)
+
+    def release(self, handle: AdapterHandle | None) -> None:
+        """End a use of an adapter; one that was replaced is unloaded after its last."""
+        unused = self._adapters.give_back(handle)
+        if unused is not None:
+            self._start(self._fleet.unload_adapter(unused))
+
+    def _resolve(self, request: Request, reason: FinishReason) -> None:
+        if request.settled:
+            return
+        request.settled = True
+        self._counts["cancelled" if reason == "cancelled" else "finished"] += 1
+        self._counts["prompt_tokens"] += len(request.prompt_ids)
+        self._counts["cached_prompt_tokens"] += max(request.num_cached, 0)
+        self._counts["sampled_tokens"] += len(request.token_ids_T)
+        if request.future.set_running_or_notify_cancel():
+            request.future.set_result(request.generation(reason))
+
+    def _fail(self, request: Request, error: Exception) -> None:
+        if not request.settled:
+            request.settled = True
+            self._counts["failed"] += 1
+            fail(request.future, error)
+
+
+async def drop(*futures: "asyncio.Future[Any]") -> None:
+    """Cancel what is still pending and let it end."""
+    for future in futures:
+        future.cancel()
+    await asyncio.gather(*futures, return_exceptions=True)
