@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from .engine import OnToken
 from .errors import ContextOverflow, RequestRefused
-from .sampler import Pick
+from .lora import Adapter, AdapterTable
+from .sampler import Draw, Pick, uniform
 from .types import FinishReason, Generation, Sampling, Token, Top, checked_temperature
 
 Ids = NDArray[np.int32]
@@ -24,6 +25,7 @@ class Request:
     sampling: Sampling
     seed: int
     on_token: OnToken | None = None
+    adapter: Adapter | None = None  # replaced in place by a load
     future: "Future[Generation]" = field(default_factory=Future)
     cancelled: bool = False
     num_cached: int = 0
@@ -31,6 +33,22 @@ class Request:
     logprobs_T: list[float] = field(default_factory=list)
     versions_T: list[int] = field(default_factory=list)
     tops_T: list[Top] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, int] | None:
+        """Whose keys and values it may share: None is the base model's."""
+        return None if self.adapter is None else self.adapter.key
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nothing more may be sampled: cancelled, or its adapter was unloaded."""
+        return self.cancelled or (self.adapter is not None and not self.adapter.is_loaded)
+
+    def draw(self) -> Draw:
+        """Return how its next token is sampled."""
+        wish = self.sampling
+        point = uniform(self.seed, len(self.token_ids_T))
+        return Draw(wish.temperature, wish.top_p, point, wish.top_logprobs)
 
     def add(self, pick: Pick, version: int) -> None:
         """Write down a sampled token and tell it. Errors are those of the callback."""
@@ -134,3 +152,18 @@ def check_scored(ids: Sequence[Sequence[int]], vocab: int, max_len: int) -> None
             raise ContextOverflow(f"a sequence has {len(row)} tokens, not 1..{max_len}")
         if min(row) < 0 or max(row) >= vocab:
             raise RequestRefused("a sequence holds an id outside the vocabulary")
+
+
+def find_adapter(adapters: AdapterTable, name: str) -> Adapter | None:
+    """Return the adapter a request names, None for the base.
+
+    Raises:
+        RequestRefused: it is not loaded.
+    """
+    if not name:
+        return None
+    adapter = adapters.find(name)
+    if adapter is None:
+        loaded = ", ".join(sorted(adapters.versions())) or "none"
+        raise RequestRefused(f"no adapter {name!r} is loaded; loaded: {loaded}", field="adapter")
+    return adapter

@@ -56,9 +56,18 @@ class Engine(Protocol):
         """
 
     def score(
-        self, ids: Sequence[Sequence[int]], temperature: float = 1.0
+        self, ids: Sequence[Sequence[int]], temperature: float = 1.0, adapter: str = ""
     ) -> "Future[list[list[float]]]":
-        """Log-prob of each token given those before it: ``n - 1`` numbers for ``n`` ids."""
+        """Log-prob of each token given those before it: ``n - 1`` numbers for ``n`` ids.
+
+        Args:
+            ids: token ids per sequence, at least one and at most ``max_len`` each.
+            temperature: log-probs are of softmax(logits / temperature); 0 counts as 1.
+            adapter: name of a loaded LoRA adapter, or "" for the base model.
+
+        Raises:
+            ContextOverflow, RequestRefused, EngineError: as ``submit``.
+        """
 
     def load(self, update: Path, version: int) -> None:
         """Replace all or some weights in place from a safetensors file; blocks until done.

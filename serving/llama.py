@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +27,13 @@ SUPPORTED = ("llama", "mistral", "qwen2", "qwen3")
 
 # attend(layer, q [N, heads, dim], k [N, kv_heads, dim], v [N, kv_heads, dim]) -> [N, heads * dim]
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+
+
+class LowRank(Protocol):
+    """What adapters add to the products of a pass (``serving.lora``)."""
+
+    def add(self, layer: int, matrix: str, x: Tensor, product: Tensor) -> None:
+        """Add to product [N, out] of x [N, in], in place; ``matrix`` is a field of ``Layer``."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +110,9 @@ class LlamaModel:
         """Number of distinct weights."""
         return sum(tensor.numel() for tensor in self.params.values())
 
-    def hidden(self, ids_N: Tensor, positions_N: Tensor, attend: Attend) -> Tensor:
+    def hidden(
+        self, ids_N: Tensor, positions_N: Tensor, attend: Attend, lora: LowRank | None = None
+    ) -> Tensor:
         """Return the final normalised hidden states [N, hidden]."""
         s = self.shape
         x = F.embedding(ids_N, self._embed)
@@ -110,7 +120,10 @@ class LlamaModel:
         num_qk = s.num_heads + s.num_kv_heads
         for i, layer in enumerate(self._layers):
             h = F.rms_norm(x, (s.hidden,), layer.attn_norm, s.rms_eps)
-            qkv = layer.qkv(h).view(len(x), -1, s.head_dim)
+            product = layer.qkv(h)
+            if lora is not None:
+                lora.add(i, "qkv", h, product)
+            qkv = product.view(len(x), -1, s.head_dim)
             qk, v = qkv[:, :num_qk], qkv[:, num_qk:]
             if layer.q_norm is not None and layer.k_norm is not None:
                 q = F.rms_norm(qk[:, : s.num_heads], (s.head_dim,), layer.q_norm, s.rms_eps)
@@ -118,10 +131,20 @@ class LlamaModel:
                 qk = torch.cat((q, k), dim=1)
             qk = _rotate(qk, cos, sin)
             mixed = attend(i, qk[:, : s.num_heads], qk[:, s.num_heads :], v)
-            x = x + layer.out(mixed)
+            product = layer.out(mixed)
+            if lora is not None:
+                lora.add(i, "out", mixed, product)
+            x = x + product
             h = F.rms_norm(x, (s.hidden,), layer.mlp_norm, s.rms_eps)
-            gate, up = layer.gate_up(h).chunk(2, dim=-1)
-            x = x + layer.down(F.silu(gate) * up)
+            product = layer.gate_up(h)
+            if lora is not None:
+                lora.add(i, "gate_up", h, product)
+            gate, up = product.chunk(2, dim=-1)
+            h = F.silu(gate) * up
+            product = layer.down(h)
+            if lora is not None:
+                lora.add(i, "down", h, product)
+            x = x + product
         return F.rms_norm(x, (s.hidden,), self._norm, s.rms_eps)
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ import numpy as np
 
 from .calls import Ids, Request
 from .kv_cache import KVCache, Segment
+from .lora import Adapter
 
 WORTH_WAITING = 8  # prompt tokens saved for which a request waits for another's prompt
 
@@ -30,14 +31,21 @@ class Row:
     known: int = 0
     computed: int = 0
     request: Request | None = None
+    key: tuple[str, int] | None = None  # of the adapter it was computed under, and its load
     stale: bool = False  # some keys and values are of older weights
     used_at: int = 0
+
+    @property
+    def adapter(self) -> Adapter | None:
+        """Adapter of its request."""
+        return None if self.request is None else self.request.adapter
 
     def start(self, request: Request, num_cached: int, now: int) -> None:
         """Seat a request whose first ``num_cached`` tokens are in the cache."""
         self.known = len(request.prompt_ids)
         self.ids[: self.known] = request.prompt_ids
         self.computed, self.request, self.stale, self.used_at = num_cached, request, False, now
+        self.key = request.key
         request.num_cached = num_cached
 
     def forget(self) -> None:
@@ -111,12 +119,17 @@ class Scheduler:
             self.num_prefilling -= 1
         self._swap(index, self.num_active)
 
-    def weights_changed(self) -> None:
-        """Drop finished rows and mark the others: new requests must not reuse them."""
+    def weights_changed(self, adapter: str | None = None) -> None:
+        """Drop finished rows and mark the others: new requests must not reuse them.
+
+        Args:
+            adapter: only rows of the adapter of that name; None is all rows.
+        """
         for row in self.rows:
-            row.stale = row.request is not None
-            if row.request is None:
-                row.forget()
+            if adapter is None or (row.key is not None and row.key[0] == adapter):
+                row.stale = row.request is not None
+                if row.request is None:
+                    row.forget()
 
     def clear(self) -> list[Request]:
         """Forget every row and waiting request; return the requests."""
@@ -154,7 +167,7 @@ class Scheduler:
         """Return the row that shares most computed tokens with the prompt, and how many."""
         best, shared = -1, 0
         for index, row in enumerate(self.rows):
-            if row.computed > shared and not row.stale:
+            if row.computed > shared and not row.stale and row.key == request.key:
                 num = common_prefix(row.ids[: row.computed], request.prompt_ids[:-1])
                 if num > shared:
                     best, shared = index, num
@@ -167,7 +180,7 @@ class Scheduler:
             (
                 common_prefix(row.ids[: row.known - 1], request.prompt_ids[:-1])
                 for row in rows
-                if not row.stale and row.computed < row.known - 1
+                if not row.stale and row.key == request.key and row.computed < row.known - 1
             ),
             default=0,
         )

@@ -13,6 +13,7 @@ from torch import Tensor
 from .calls import fail
 from .kv_cache import causal_attention
 from .llama import LlamaModel
+from .lora import Adapter, step_lora
 
 TOKENS_PER_BATCH = 1024
 LOGIT_ROWS = 256  # rows of logits held at once
@@ -25,25 +26,33 @@ class ScoreJob:
     and then runs to its end in one go, so that frequent loads cannot starve it.
     """
 
-    def __init__(self, ids: Sequence[Sequence[int]], temperature: float) -> None:
+    def __init__(
+        self, ids: Sequence[Sequence[int]], temperature: float, adapter: Adapter | None = None
+    ) -> None:
         self.future: Future[list[list[float]]] = Future()
         self._ids = ids
         self._temperature = temperature
         self._batches = split_batches(ids)
         self._scores: list[list[float]] = []
-        self._load: int | None = None  # which load of weights the scores come of
+        self._adapter = adapter
+        self._load: tuple[int, int] | None = None  # which loads of weights the scores come of
 
     def run(self, model: LlamaModel, load: int) -> bool:
         """Score the next batch; return whether some are left. Errors are the caller's."""
         if self.future.cancelled():
             return False
         try:
-            again = self._load not in (None, load)
+            adapter = self._adapter
+            if adapter is not None and (gone := adapter.error()) is not None:
+                raise gone
+            loads = load, 0 if adapter is None else adapter.load
+            again = self._load not in (None, loads)
             if again:
                 self._batches, self._scores = split_batches(self._ids), []
-            self._load = load
+            self._load = loads
             while self._batches:
-                self._scores += score_batch(model, self._batches.popleft(), self._temperature)
+                batch = self._batches.popleft()
+                self._scores += score_batch(model, batch, self._temperature, adapter)
                 if self._batches and not again:
                     return True
         except Exception as error:  # carried to the caller, as an executor does
@@ -68,12 +77,16 @@ def split_batches(ids: Sequence[Sequence[int]]) -> deque[list[Sequence[int]]]:
 
 
 def score_batch(
-    model: LlamaModel, ids: Sequence[Sequence[int]], temperature: float
+    model: LlamaModel,
+    ids: Sequence[Sequence[int]],
+    temperature: float,
+    adapter: Adapter | None = None,
 ) -> list[list[float]]:
     """Return for each sequence the log-prob of its 2nd to last token given those before.
 
     Args:
         temperature: log-probs are of softmax(logits / temperature); 0 counts as 1.
+        adapter: None is the base model.
     """
     lengths = [len(row) for row in ids]
     ids_N = torch.tensor([token for row in ids for token in row])
@@ -88,7 +101,8 @@ def score_batch(
         ]
         return torch.cat(parts)
 
-    hidden = model.hidden(ids_N, positions_N, attend)
+    lora = step_lora([adapter] * len(ids_N))
+    hidden = model.hidden(ids_N, positions_N, attend, lora)
     following_N = ids_N.roll(-1)  # a row's last position is cut below
     scores: list[float] = []
     for rows, targets in zip(

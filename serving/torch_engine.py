@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from . import weights
+from . import lora, weights
 from .calls import (
     Call,
     Request,
@@ -34,12 +34,13 @@ from .calls import (
     check_sampling,
     check_scored,
     fail,
+    find_adapter,
 )
 from .engine import EngineOptions, OnToken
 from .errors import EngineError
 from .kv_cache import CachedAttention, KVCache
 from .llama import LlamaModel
-from .sampler import Draw, sample, uniform
+from .sampler import sample
 from .scheduler import Plan, Scheduler
 from .scoring import ScoreJob
 from .stopping import StopRule
@@ -73,6 +74,7 @@ class TorchEngine:
         self._scheduler = Scheduler(
             self._cache, options.max_slots, num_rows, self._max_len, options.prefill_tokens
         )
+        self._adapters = lora.AdapterTable()
         self._version = 0
         self._paused = False
         self._closed = False
@@ -92,7 +94,7 @@ class TorchEngine:
     @property
     def can(self) -> frozenset[str]:
         """What beyond plain sampling it offers."""
-        return frozenset({"top_logprobs"})
+        return frozenset({"top_logprobs", "adapters"})
 
     @property
     def max_len(self) -> int:
@@ -106,8 +108,9 @@ class TorchEngine:
         ids = as_ids(prompt_ids)
         check_prompt(ids, self._model.shape.vocab, self._max_len)
         check_sampling(sampling, self._model.shape.vocab)
+        adapter = find_adapter(self._adapters, sampling.adapter)
         seed = random.getrandbits(63) if sampling.seed is None else sampling.seed
-        request = Request(ids, sampling, seed, on_token)
+        request = Request(ids, sampling, seed, on_token, adapter)
         self._post(request)
         return TorchTicket(request, self._wake)
 
@@ -120,12 +123,12 @@ class TorchEngine:
         return await generate(self, prompt_ids, sampling, on_token)
 
     def score(
-        self, ids: Sequence[Sequence[int]], temperature: float = 1.0
+        self, ids: Sequence[Sequence[int]], temperature: float = 1.0, adapter: str = ""
     ) -> "Future[list[list[float]]]":
         """Log-probs of given tokens; see ``Engine.score``. Runs between decode steps."""
         checked_temperature(temperature)
         check_scored(ids, self._model.shape.vocab, self._max_len)
-        job = ScoreJob(ids, temperature)
+        job = ScoreJob(ids, temperature, find_adapter(self._adapters, adapter))
         self._post(job)
         return job.future
 
@@ -144,6 +147,32 @@ class TorchEngine:
             self._scheduler.weights_changed()
 
         self._call(swap)
+
+    def load_adapter(self, name: str, path: Path, version: int) -> None:
+        """Load or replace a LoRA adapter; see ``Engine.load_adapter``."""
+        if not name:
+            raise EngineError("an adapter needs a name; the empty one is the base model")
+        pairs = lora.read(Path(path), self._model.shape)
+
+        def swap() -> None:
+            self._adapters.put(name, version, pairs)
+            self._counts["adapter_loads"] += 1
+            self._scheduler.weights_changed(name)
+
+        self._call(swap)
+
+    def unload_adapter(self, name: str) -> None:
+        """Forget an adapter; see ``Engine.unload_adapter``."""
+
+        def forget() -> None:
+            self._adapters.remove(name)
+            self._scheduler.weights_changed(name)
+
+        self._call(forget)  # its requests are dropped in the same turn
+
+    def adapters(self) -> Mapping[str, int]:
+        """Loaded adapters and their versions."""
+        return self._adapters.versions()
 
     def pause(self) -> None:
         """Stop between two tokens."""
@@ -167,6 +196,7 @@ class TorchEngine:
             ),
             "busy_s": self._busy_s,
             "max_len": self._max_len,
+            "adapters": self._adapters.versions(),
             **{
                 name: self._counts[name]
                 for name in (
@@ -179,6 +209,7 @@ class TorchEngine:
                     "cached_prompt_tokens",
                     "prefilled_tokens",
                     "loads",
+                    "adapter_loads",
                 )
             },
         }
@@ -205,7 +236,7 @@ class TorchEngine:
     def _turn(self) -> None:
         try:
             self._drain_inbox()
-            self._drop_cancelled()  # also while paused: nobody waits for these
+            self._drop_ended()  # also while paused: nobody waits for these
             if not self._paused:
                 self._step()
         except Exception as error:  # the thread must live on
@@ -257,13 +288,17 @@ class TorchEngine:
         decoding = rows[: plan.num_decoding]
         ids = [int(row.ids[row.computed]) for row in decoding]
         positions = [row.computed for row in decoding]
+        adapters = [row.adapter for row in decoding]
         lengths_B = positions.copy()
         for segment in plan.segments:
             upto = segment.start + segment.num
             ids += rows[segment.row].ids[segment.start : upto].tolist()
             positions += range(segment.start, upto)
+            adapters += [rows[segment.row].adapter] * segment.num
         attend = CachedAttention(self._cache, lengths_B, plan.segments)
-        hidden = self._model.hidden(torch.tensor(ids), torch.tensor(positions), attend)
+        hidden = self._model.hidden(
+            torch.tensor(ids), torch.tensor(positions), attend, lora.step_lora(adapters)
+        )
         for segment in plan.segments:
             rows[segment.row].computed += segment.num
             self._counts["prefilled_tokens"] += segment.num
@@ -273,14 +308,15 @@ class TorchEngine:
     def _sample(self, hidden: torch.Tensor) -> None:
         rows = self._scheduler.rows[: len(hidden)]
         requests = [row.request for row in rows if row.request is not None]
-        picks = sample(self._model.logits(hidden), [_draw(r) for r in requests])
+        picks = sample(self._model.logits(hidden), [r.draw() for r in requests])
         self._counts["sampled_tokens"] += len(picks)
         # from the last row to the first: finishing a row moves only rows behind it
         for index in reversed(range(len(picks))):
             row, request, pick = rows[index], requests[index], picks[index]
             row.computed += 1
             try:
-                request.add(pick, self._version)
+                adapter = request.adapter
+                request.add(pick, self._version if adapter is None else adapter.version)
                 reason = self._stop.reason(request.token_ids_T, request.sampling)
             except Exception as error:  # of its own callback or stop strings: the others go on
                 self._scheduler.finish(index)
@@ -294,15 +330,24 @@ class TorchEngine:
                 row.ids[row.known] = pick.id
                 row.known += 1
 
-    def _drop_cancelled(self) -> None:
+    def _drop_ended(self) -> None:
+        """End the requests that were cancelled, and those whose adapter was unloaded."""
         scheduler = self._scheduler
         for index in reversed(range(scheduler.num_active)):
             request = scheduler.rows[index].request
-            if request is not None and request.cancelled:
-                self._finish(index, request, "cancelled")
-        for request in [r for r in scheduler.waiting if r.cancelled]:
+            if request is not None and request.is_ended:
+                scheduler.finish(index)
+                self._drop(request)
+        for request in [r for r in scheduler.waiting if r.is_ended]:
             scheduler.waiting.remove(request)
+            self._drop(request)
+
+    def _drop(self, request: Request) -> None:
+        gone = None if request.adapter is None else request.adapter.error()
+        if request.cancelled or gone is None:
             self._resolve(request, "cancelled")
+        else:
+            self._fail(request, str(gone))
 
     def _finish(self, index: int, request: Request, reason: FinishReason) -> None:
         self._scheduler.finish(index)
@@ -341,17 +386,6 @@ class TorchEngine:
         call = Call(action)
         self._post(call)
         call.future.result(timeout=600)
-
-
-def _draw(request: Request) -> Draw:
-    """Return how the request's next token is sampled."""
-    sampling = request.sampling
-    return Draw(
-        sampling.temperature,
-        sampling.top_p,
-        uniform(request.seed, len(request.token_ids_T)),
-        sampling.top_logprobs,
-    )
 
 
 __all__ = ["TorchEngine", "TorchTicket"]

@@ -53,20 +53,10 @@ def read(path: Path, params: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
     Raises:
         EngineError: unreadable file, no tensors, an unknown name, another shape, NaN or infinity.
     """
-    from safetensors import SafetensorError, safe_open
-
-    tensors: dict[str, Tensor] = {}
-    try:
-        with safe_open(path, framework="pt") as opened:
-            for name in opened.keys():  # noqa: SIM118  (not a mapping)
-                tensors[name] = opened.get_tensor(name)
-    except (OSError, SafetensorError) as error:
-        raise EngineError(f"cannot read weights {path}: {error}") from error
+    tensors = read_tensors(path)
     tied = "lm_head.weight" not in params
     if tied and "model.embed_tokens.weight" in tensors:
         tensors.pop("lm_head.weight", None)
-    if not tensors:
-        raise EngineError(f"{path} holds no weights")
     for name, tensor in tensors.items():
         if name not in params:
             raise EngineError(f"{path}: the model has no parameter {name!r}; old weights kept")
@@ -77,4 +67,24 @@ def read(path: Path, params: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
             )
         if not bool(tensor.isfinite().all()):
             raise EngineError(f"{path}: {name} holds NaN or infinity; old weights kept")
+    return tensors
+
+
+def read_tensors(path: Path) -> dict[str, "Tensor"]:
+    """Return all tensors of a safetensors file.
+
+    Raises:
+        EngineError: unreadable file, or no tensors.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    tensors: dict[str, Tensor] = {}
+    try:
+        with safe_open(path, framework="pt") as opened:
+            for name in opened.keys():  # noqa: SIM118  (not a mapping)
+                tensors[name] = opened.get_tensor(name)
+    except (OSError, SafetensorError) as error:
+        raise EngineError(f"cannot read weights {path}: {error}") from error
+    if not tensors:
+        raise EngineError(f"{path} holds no weights")
     return tensors
