@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .constraint import Constraint
 from .engine import OnToken
 from .errors import ContextOverflow, RequestRefused
 from .lora import Adapter, AdapterTable
@@ -26,6 +27,7 @@ class Request:
     seed: int
     on_token: OnToken | None = None
     adapter: Adapter | None = None  # replaced in place by a load
+    constraint: Constraint | None = None
     future: "Future[Generation]" = field(default_factory=Future)
     cancelled: bool = False
     num_cached: int = 0
@@ -48,10 +50,14 @@ class Request:
         """Return how its next token is sampled."""
         wish = self.sampling
         point = uniform(self.seed, len(self.token_ids_T))
-        return Draw(wish.temperature, wish.top_p, point, wish.top_logprobs)
+        allowed_V = None if self.constraint is None else self.constraint.allowed_V
+        return Draw(wish.temperature, wish.top_p, point, wish.top_logprobs, allowed_V)
 
-    def add(self, pick: Pick, version: int) -> None:
-        """Write down a sampled token and tell it. Errors are those of the callback."""
+    def add(self, pick: Pick, version: int) -> bool:
+        """Write down a sampled token and tell it; return whether its schema is complete.
+
+        Errors are those of the callback or of the schema.
+        """
         self.token_ids_T.append(pick.id)
         self.logprobs_T.append(pick.logprob)
         self.versions_T.append(version)
@@ -59,6 +65,7 @@ class Request:
             self.tops_T.append(pick.top)
         if self.on_token is not None:
             self.on_token(Token(pick.id, pick.logprob, version, pick.top))
+        return self.constraint is not None and self.constraint.accept(pick.id)
 
     def resolve(self, reason: FinishReason) -> None:
         """Give its owner, if still there, what was sampled."""

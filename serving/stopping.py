@@ -39,11 +39,12 @@ class StopRule:
 
     def _ends_in_stop_string(self, token_ids_T: Sequence[int], stop: tuple[str, ...]) -> bool:
         window = MOST_TOKENS_PER_CHAR * (max(map(len, stop)) + 1)
-        text = self._tokenizer.decode(list(token_ids_T[-window:]), skip_special_tokens=True)
+        text = self.tokenizer.decode(list(token_ids_T[-window:]), skip_special_tokens=True)
         return any(string in text for string in stop)
 
     @functools.cached_property
-    def _tokenizer(self) -> Any:
+    def tokenizer(self) -> Any:
+        """The model's tokenizer, loaded at first use."""
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(self._folder, clean_up_tokenization_spaces=False)

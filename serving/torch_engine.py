@@ -36,6 +36,7 @@ from .calls import (
     fail,
     find_adapter,
 )
+from .constraint import Schemas, is_installed
 from .engine import EngineOptions, OnToken
 from .errors import EngineError
 from .kv_cache import CachedAttention, KVCache
@@ -49,6 +50,18 @@ from .types import FinishReason, Generation, Sampling, checked_temperature
 logger = logging.getLogger(__name__)
 
 LONGEST_DEFAULT = 8192
+COUNTERS = (
+    "steps",
+    "finished",
+    "cancelled",
+    "failed",
+    "sampled_tokens",
+    "prompt_tokens",
+    "cached_prompt_tokens",
+    "prefilled_tokens",
+    "loads",
+    "adapter_loads",
+)
 
 
 class TorchEngine:
@@ -68,6 +81,7 @@ class TorchEngine:
             self._model = LlamaModel(folder)
         self._stop = StopRule(folder)
         shape = self._model.shape
+        self._schemas = Schemas(lambda: self._stop.tokenizer, shape.vocab, self._stop.end_ids)
         self._max_len = min(options.max_len or LONGEST_DEFAULT, shape.max_len)
         num_rows = options.max_slots + options.cached_slots
         self._cache = KVCache(shape, num_rows, self._max_len)
@@ -94,7 +108,9 @@ class TorchEngine:
     @property
     def can(self) -> frozenset[str]:
         """What beyond plain sampling it offers."""
-        return frozenset({"top_logprobs", "adapters"})
+        return frozenset(
+            {"top_logprobs", "adapters"} | ({"json_schema"} if is_installed() else set())
+        )
 
     @property
     def max_len(self) -> int:
@@ -110,7 +126,8 @@ class TorchEngine:
         check_sampling(sampling, self._model.shape.vocab)
         adapter = find_adapter(self._adapters, sampling.adapter)
         seed = random.getrandbits(63) if sampling.seed is None else sampling.seed
-        request = Request(ids, sampling, seed, on_token, adapter)
+        constraint = self._schemas.start(sampling.json_schema) if sampling.json_schema else None
+        request = Request(ids, sampling, seed, on_token, adapter, constraint)
         self._post(request)
         return TorchTicket(request, self._wake)
 
@@ -197,21 +214,7 @@ class TorchEngine:
             "busy_s": self._busy_s,
             "max_len": self._max_len,
             "adapters": self._adapters.versions(),
-            **{
-                name: self._counts[name]
-                for name in (
-                    "steps",
-                    "finished",
-                    "cancelled",
-                    "failed",
-                    "sampled_tokens",
-                    "prompt_tokens",
-                    "cached_prompt_tokens",
-                    "prefilled_tokens",
-                    "loads",
-                    "adapter_loads",
-                )
-            },
+            **{name: self._counts[name] for name in COUNTERS},
         }
 
     def close(self) -> None:
@@ -316,8 +319,13 @@ class TorchEngine:
             row.computed += 1
             try:
                 adapter = request.adapter
-                request.add(pick, self._version if adapter is None else adapter.version)
-                reason = self._stop.reason(request.token_ids_T, request.sampling)
+                version = self._version if adapter is None else adapter.version
+                is_complete = request.add(pick, version)
+                reason = (
+                    "stop"
+                    if is_complete
+                    else self._stop.reason(request.token_ids_T, request.sampling)
+                )
             except Exception as error:  # of its own callback or stop strings: the others go on
                 self._scheduler.finish(index)
                 self._fail(request, f"{type(error).__name__}: {error}")
