@@ -303,7 +303,8 @@ class SglangEngine:
             self._loop.close()
 
     async def _make_fleet(self, urls: Sequence[str], api_key: str, admin_key: str) -> Fleet:
-        servers = [SglangServer(url, api_key, admin_key) for url in dict.fromkeys(urls)]
+        unique = dict.fromkeys(url.rstrip("/") for url in urls)
+        servers = [SglangServer(url, api_key, admin_key) for url in unique]
         fleet = Fleet(servers, self._limits)
         try:
             await fleet.start()

@@ -122,6 +122,8 @@ class Fleet:
     async def place(self, ids: Sequence[int]) -> SglangServer:
         """Return the server for a prompt, once requests may be sent and one is alive.
 
+        It counts the request as running there; the caller takes it off (``num_running``).
+
         Raises:
             EngineError: none was alive for ``server_s``.
         """
@@ -130,7 +132,9 @@ class Fleet:
             await self.open.wait()
             running = {i: s.num_running for i, s in enumerate(self.servers) if s.alive}
             if running:
-                return self.servers[self._table.place(ids, running)]
+                server = self.servers[self._table.place(ids, running)]
+                server.num_running += 1
+                return server
             if waited_s >= self.limits.server_s:
                 raise EngineError(f"no server answered for {waited_s:.0f} s: {self.reasons()}")
             await asyncio.sleep(POLL_S)

@@ -44,7 +44,7 @@ class SglangServer:
     """One server: its routes and the engine's view of it.
 
     Attributes:
-        url: base URL.
+        url: base URL, without a slash at its end.
         info: ``/server_info`` as read when it joined.
         alive: takes requests.
         gone: set while it does not; requests in flight there move on.
@@ -55,7 +55,7 @@ class SglangServer:
     """
 
     def __init__(self, url: str, api_key: str = "", admin_key: str = "") -> None:
-        self.url = url.rstrip("/")
+        self.url = url
         self.info: Mapping[str, Any] = {}
         self.alive = False
         self.gone = asyncio.Event()

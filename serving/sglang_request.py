@@ -42,7 +42,7 @@ class Request:
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     waits_for: str = "a server"
     settled: bool = False
-    num_cached: int = -1  # unknown until the first response
+    num_cached: int = 0
     rid: str = ""
     begun: int = 0  # tokens there were when the present attempt was sent
     token_ids_T: list[int] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Request:
         if self.settled:
             return None
         meta = out["meta_info"]
-        if self.num_cached < 0:
+        if self.begun == 0:  # the tokens of an earlier attempt are no prompt of the client's
             self.num_cached = min(int(meta.get("cached_tokens") or 0), len(self.prompt_ids))
         ending = _ending(meta.get("finish_reason"))
         known = len(self.token_ids_T)
@@ -137,7 +137,7 @@ class Request:
             logprobs_T=tuple(self.logprobs_T),
             versions_T=tuple(self.versions_T),
             finish_reason=reason,
-            num_cached=max(self.num_cached, 0),
+            num_cached=self.num_cached,
             tops_T=tuple(self.tops_T),
         )
 

@@ -85,7 +85,6 @@ class Runner:
             server = await self._place(request)
             if server is None:
                 return "cancelled"
-            server.num_running += 1
             try:
                 reason = await self._attempt(request, server)
             except ServerLost as error:
@@ -121,11 +120,16 @@ class Runner:
         request.waits_for = "a server"
         placing = asyncio.ensure_future(self._fleet.place(request.prompt_ids))
         cancelled = asyncio.ensure_future(request.cancelled.wait())
+        server: SglangServer | None = None
         try:
             await asyncio.wait({placing, cancelled}, return_when=asyncio.FIRST_COMPLETED)
-            return None if cancelled.done() else placing.result()
+            if placing.done() and not request.cancelled.is_set():
+                server = placing.result()
+            return server
         finally:
             await drop(placing, cancelled)
+            if server is None and not placing.cancelled() and placing.exception() is None:
+                placing.result().num_running -= 1
 
     async def _attempt(self, request: Request, server: SglangServer) -> FinishReason | Ending:
         request.waits_for = server.url
@@ -202,7 +206,7 @@ class Runner:
         request.settled = True
         self._counts["cancelled" if reason == "cancelled" else "finished"] += 1
         self._counts["prompt_tokens"] += len(request.prompt_ids)
-        self._counts["cached_prompt_tokens"] += max(request.num_cached, 0)
+        self._counts["cached_prompt_tokens"] += request.num_cached
         self._counts["sampled_tokens"] += len(request.token_ids_T)
         if request.future.set_running_or_notify_cancel():
             request.future.set_result(request.generation(reason))

@@ -29,9 +29,11 @@ async def score(
         scores = await _once(fleet, rows, adapter)
         if key == fleet.cache_key:
             return scores
-    await fleet.open.wait()
-    async with fleet.changing:
-        return await _once(fleet, rows, adapter)
+    while True:
+        await fleet.open.wait()
+        async with fleet.changing:
+            if fleet.open.is_set():  # else paused meanwhile, and the one who resumes needs the lock
+                return await _once(fleet, rows, adapter)
 
 
 async def _once(
@@ -63,7 +65,6 @@ async def _row(fleet: Fleet, row: list[int], adapter: AdapterHandle | None) -> l
         }
         if adapter is not None:
             body["lora_path"] = adapter.lora
-        server.num_running += 1
         try:
             out = await server.generate(body)
         except ServerRefused as error:
