@@ -1,8 +1,8 @@
 """Serve a model: ``python -m serving model=smollm2-135m [key=value…]``.
 
-Prints the base URL on one line when ready. The key is ``CLAWGYM_API_KEY``, else made up and
-printed. Exit 0 stopped, 2 user error, 3 cannot serve: no such model here, address in use, the
-engine failed.
+Prints the base URL on one line when ready. The keys are ``CLAWGYM_API_KEY`` and
+``CLAWGYM_ADMIN_KEY``, else those kept in files that the first start makes. Exit 0 stopped, 2 user
+error, 3 cannot serve: no such model here, address in use, the engine failed.
 """
 
 import os
@@ -10,38 +10,64 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before anything imports torch
 
 import difflib
+import importlib
 import logging
 import signal
+import sqlite3
 import sys
 import threading
 from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .engine import EngineOptions
 from .engines import build_engine
 from .errors import EngineError, ModelError, PolicyUnavailable
 
+if TYPE_CHECKING:
+    from .server import ServerOptions
+
 USAGE = """\
 python -m serving model=NAME [key=value…]
 
   model         smollm2-135m, a folder in Hugging Face layout, a hub id, or tiny (for tests)
-  engine        torch (default)
+  engine        torch (default), or sglang with sglang_url=
+  sglang_url    base URLs of running SGLang servers of this model, with commas between
   host          127.0.0.1
   port          0: a free one
+  sessions      folder in which conversations stay over restarts; without it they are kept in memory
+  keys          file of further keys, one "NAME KEY" per line; each has sessions of its own
+  rate          0: requests a minute with one key, 0 is without limit
+  max_requests  4096: replies sampled or waiting at once, further requests get 429
+  max_body_mb   32: largest request
+  adapter_by_user  no: yes serves a caller whose name is that of a loaded adapter with it
+  redact        module:function that changes a recorded turn, or returns None to drop it
   threads       CPU threads of the engine, 0: torch's own choice
   max_slots     48: requests decoded at once, more wait
   cached_slots  32: finished sequences kept for prompts that start like them
   max_len       0: the model's context, up to 8192
   prefill_tokens  256: prompt tokens computed in one step beside the decoded ones
+  weights       fp32: int8 is faster on CPUs, and lossy
 
-The API key is taken from CLAWGYM_API_KEY; without it one is made up and printed.
+The API key is CLAWGYM_API_KEY, else the one in ~/.config/clawgym/api_key, made at the first start;
+the learner's routes want CLAWGYM_ADMIN_KEY, else the one in admin_key beside it.
 """
 DEFAULTS: dict[str, str | int] = {
     "model": "",
     "engine": "torch",
+    "sglang_url": "",
     "host": "127.0.0.1",
     "port": 0,
+    "sessions": "",
+    "keys": "",
+    "rate": 0,
+    "max_requests": 4096,
+    "max_body_mb": 32,
+    "adapter_by_user": "no",
+    "redact": "",
     **asdict(EngineOptions()),
 }
+KEY_FOLDER = Path("~/.config/clawgym")
 
 
 class UsageError(Exception):
@@ -76,44 +102,104 @@ def parse(arguments: list[str]) -> dict[str, str | int]:
 def engine_options(options: dict[str, str | int]) -> EngineOptions:
     """Return the engine's part; raises ``UsageError`` for a value out of range."""
     try:
-        return EngineOptions(**{f.name: int(options[f.name]) for f in fields(EngineOptions)})
+        return EngineOptions(**{f.name: options[f.name] for f in fields(EngineOptions)})  # type: ignore[arg-type]
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
+def api_key(variable: str, file: str) -> str:
+    """Return a key of the environment, else of its file; raises ``UsageError``."""
+    from .keys import check_api_key, stored_key
+
+    key = os.environ.get(variable)
+    path = KEY_FOLDER.expanduser() / file
+    try:
+        if key is None:
+            return stored_key(path)
+        check_api_key(key)
+    except ValueError as error:
+        raise UsageError(f"{variable if key is not None else path}: {error}") from error
+    except OSError as error:
+        raise UsageError(f"no key can be kept in {path} ({error}); set {variable}") from error
+    return key
+
+
+def server_options(options: dict[str, str | int]) -> "ServerOptions":
+    """Return the server's part; raises ``UsageError``."""
+    from .keys import read_keys
+    from .server import ServerOptions
+
+    if options["adapter_by_user"] not in ("yes", "no"):
+        raise UsageError(f"adapter_by_user is yes or no, not {options['adapter_by_user']!r}")
+    for name in ("max_requests", "max_body_mb"):
+        if int(options[name]) < 1:
+            raise UsageError(f"{name} must be at least 1")
+    try:
+        others = read_keys(Path(str(options["keys"]))) if options["keys"] else {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"keys: {error}") from error
+    return ServerOptions(
+        admin_key=api_key("CLAWGYM_ADMIN_KEY", "admin_key"),
+        other_keys=others,
+        sessions=Path(str(options["sessions"])) if options["sessions"] else None,
+        requests_per_minute=int(options["rate"]),
+        max_requests=int(options["max_requests"]),
+        max_body_bytes=int(options["max_body_mb"]) << 20,
+        adapter_by_user=options["adapter_by_user"] == "yes",
+        redact=_named(str(options["redact"])) if options["redact"] else None,
+    )
+
+
+def _named(place: str) -> Any:
+    """Return what ``module:name`` stands for; raises ``UsageError``."""
+    module, _, name = place.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"redact={place}: {error}; write module:function") from error
+    if not callable(found):
+        raise UsageError(f"redact={place} cannot be called")
+    return found
+
+
 def serve(options: dict[str, str | int]) -> None:
     """Serve until SIGINT or SIGTERM."""
-    from .app import check_api_key
     from .models import resolve
     from .renderer import Renderer
     from .server import PolicyServer
 
-    key = os.environ.get("CLAWGYM_API_KEY")
-    try:
-        check_api_key(key or "made-up")
-    except ValueError as error:
-        raise UsageError(f"CLAWGYM_API_KEY: {error}") from error
+    chosen = server_options(options)
+    key = api_key("CLAWGYM_API_KEY", "api_key")
     folder = resolve(str(options["model"]))
-    engine = build_engine(str(options["engine"]), folder, engine_options(options))
-    server = PolicyServer(
-        engine,
-        Renderer(folder),
-        api_key=key,
-        host=str(options["host"]),
-        port=int(options["port"]),
-        model_name=str(options["model"]),
+    engine = build_engine(
+        str(options["engine"]),
+        folder,
+        engine_options(options),
+        sglang_url=str(options["sglang_url"]),
     )
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    server = None
     try:
+        server = PolicyServer(
+            engine,
+            Renderer(folder),
+            api_key=key,
+            host=str(options["host"]),
+            port=int(options["port"]),
+            model_name=str(options["model"]),
+            options=chosen,
+        )
         url = server.start()
-        if not key:
-            print(f"API key: {server.api_key}", file=sys.stderr, flush=True)
+        if "CLAWGYM_API_KEY" not in os.environ:
+            where = KEY_FOLDER.expanduser() / "api_key"
+            print(f"API key: {key} (kept in {where})", file=sys.stderr, flush=True)
         print(url, flush=True)
         stop.wait()
     finally:
-        server.stop()
+        if server is not None:
+            server.stop()
         engine.close()
 
 
@@ -128,7 +214,7 @@ def main(arguments: list[str]) -> int:
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2
-    except (ModelError, EngineError, PolicyUnavailable) as error:
+    except (ModelError, EngineError, PolicyUnavailable, OSError, sqlite3.Error) as error:
         print(error, file=sys.stderr)
         return 3
     return 0

@@ -1,115 +1,231 @@
-"""The OpenAI-compatible gateway over HTTP (aiohttp).
+"""The gateway over HTTP (aiohttp): OpenAI's routes, Anthropic's, ours, and the learner's.
 
-Routes: ``/v1/chat/completions`` and ``/v1/models``, the same under ``/s/<session>/v1/…``;
-``/health`` without a key; ``/admin/{weights,pause,resume,score,stats}`` for the learner.
-A session is named by the path, a key written ``KEY:SESSION``, the header ``X-Session-Id`` or
-``user``; else it is inferred from the messages. While weights load, requests wait.
+A request names its session by its path (``/s/<session>/v1/…``), its key (``KEY:SESSION``), a
+header (``keys.SESSION_HEADERS``), its metadata or ``user``; else the session is inferred from the
+messages. ``X-Turn-Kind: main|side`` overrules the content rules of ``fitness``. While weights load,
+requests wait; none is refused for it.
 
-Left out in this version: tool calls, images, other vendors' routes.
+Left out in this version: images.
 """
 
 import asyncio
-import hmac
 import json
 import logging
-import unicodedata
-from collections.abc import AsyncGenerator
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from pydantic import ValidationError
 
-from . import responses, streaming
-from .errors import EngineError, RequestRefused
-from .gateway import Gateway
-from .protocol import ChatRequest, ScoreRequest, WeightsRequest, Wire, error_body, refusal
+from . import admin, anthropic, chat_bodies, responses_api
+from .errors import ContextOverflow, EngineError, RequestRefused, TooManyRequests
+from .gateway import Caller, Gateway
+from .keys import SESSION_HEADERS, Keys, RateLimit, session_name
+from .protocol import ChatRequest, CompletionRequest, FeedbackRequest, error_body
+from .routes import SESSION_PREFIX, Access, Route, openapi, paths, read
+from .telemetry import Telemetry
+from .turns import Feedback, Turn
 
 logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 32 << 20
-SESSION_HEADER = "X-Session-Id"
-LONGEST_SESSION = 256  # characters
-ANY_MODEL = "default"
-
-Body = TypeVar("Body", bound=Wire)
+KIND_HEADER = "X-Turn-Kind"
+ID_HEADER = "X-Response-Id"
+OWNER = web.RequestKey("owner", str)  # name of the key a request came with
 
 
-def build_app(gateway: Gateway, api_key: str, model_name: str) -> web.Application:
-    """Return the application; every route but ``/health`` wants ``Authorization: Bearer KEY``.
-
-    Raises:
-        ValueError: no client could authenticate with this key.
-    """
-    check_api_key(api_key)
-    routes = _Routes(gateway, model_name)
+def build_app(
+    gateway: Gateway,
+    keys: Keys,
+    *,
+    rate_limit: RateLimit | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
+) -> web.Application:
+    """Return the application; every route but ``/health`` wants a key."""
+    telemetry = Telemetry(gateway)
+    handlers = Handlers(gateway, telemetry)
+    table = handlers.table()
+    access: dict[str, Access] = {path: route.access for route in table for path in paths(route)}
     app = web.Application(
-        client_max_size=MAX_BODY_BYTES, middlewares=[_errors, _authentication(api_key)]
+        client_max_size=max_body_bytes,
+        middlewares=[
+            telemetry.middleware(),
+            _errors,
+            _authentication(keys, access, rate_limit or RateLimit(0)),
+        ],
     )
-    for prefix in ("", "/s/{session}"):
-        app.router.add_post(f"{prefix}/v1/chat/completions", routes.chat)
-        app.router.add_get(f"{prefix}/v1/models", routes.models)
-    app.router.add_get("/health", routes.health)
-    app.router.add_post("/admin/weights", routes.weights)
-    app.router.add_post("/admin/pause", routes.pause)
-    app.router.add_post("/admin/resume", routes.resume)
-    app.router.add_post("/admin/score", routes.score)
-    app.router.add_get("/admin/stats", routes.stats)
+    for route in table:
+        for path in paths(route):
+            app.router.add_route(route.method, path, route.handler)
     return app
 
 
-class _Routes:
-    def __init__(self, gateway: Gateway, model_name: str) -> None:
+class Handlers:
+    """Answers each route."""
+
+    def __init__(self, gateway: Gateway, telemetry: Telemetry) -> None:
         self._gateway = gateway
-        self._model_name = model_name
+        self._telemetry = telemetry
+        self._admin = admin.Handlers(gateway)
+
+    def table(self) -> list[Route]:
+        """Return all routes."""
+        return [
+            Route("POST", "/v1/chat/completions", self.chat, "Reply to a conversation",
+                  ChatRequest, by_session=True),
+            Route("POST", "/v1/completions", self.text, "Go on from a text",
+                  CompletionRequest, by_session=True),
+            Route("POST", "/v1/messages", self.messages, "Anthropic's Messages",
+                  anthropic.MessagesRequest, by_session=True),
+            Route("POST", "/v1/messages/count_tokens", self.count_tokens,
+                  "Anthropic's token count", anthropic.CountRequest, by_session=True),
+            Route("POST", "/v1/responses", self.responses, "OpenAI's Responses, as agents use it",
+                  responses_api.ResponsesRequest, by_session=True),
+            Route("GET", "/v1/models", self.models, "The model and its adapters", by_session=True),
+            Route("POST", "/v1/feedback", self.feedback, "Rate or correct a reply",
+                  FeedbackRequest, by_session=True),
+            Route("GET", "/v1/sessions", self.sessions, "Your sessions, the last used first"),
+            Route("GET", "/v1/sessions/{id}", self.session, "A session's turns as a tree"),
+            Route("GET", "/v1/sessions/{id}/export", self.export,
+                  "A session's turns with tokens, one JSON line each",
+                  media="application/x-ndjson"),
+            Route("DELETE", "/v1/sessions/{id}", self.forget, "Delete a session for good"),
+            Route("GET", "/health", self.health, "Live and ready; 503 if not ready", access="open"),
+            Route("GET", "/health/live", self.live, "The process answers", access="open"),
+            Route("GET", "/health/ready", self.health, "The engine samples", access="open"),
+            Route("GET", "/metrics", self._telemetry.metrics, "Prometheus", media="text/plain"),
+            Route("GET", "/openapi.json", self.openapi, "This document", access="open"),
+            *self._admin.table(),
+        ]  # fmt: skip
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
-        body = await _read(request, ChatRequest)
-        if body.model not in (self._model_name, ANY_MODEL):
-            raise RequestRefused(
-                f"no model {body.model!r} here; use {self._model_name!r} or {ANY_MODEL!r}",
-                status=404,
-                field="model",
-            )
-        job = await self._gateway.prepare(body, _session(request, body.user))
-        headers = {SESSION_HEADER: job.session}
+        body = await read(request, ChatRequest)
+        hints = {"metadata.session_id": body.metadata.get("session_id"), "user": body.user}
+        job = await self._gateway.prepare(body, caller(request, hints, body.user or ""))
+        headers = reply_headers(job)
         if body.stream:
-            return await self._stream(request, streaming.events(self._gateway, job), headers)
-        generations = await self._gateway.complete(job)
+            return await stream(request, chat_bodies.chat_events(self._gateway, body, job), headers)
+        answers = await self._gateway.complete(job)
         return web.json_response(
-            responses.completion(self._gateway, job, generations), headers=headers
+            chat_bodies.completion(self._gateway, body, job, answers), headers=headers
         )
 
-    async def _stream(
-        self, request: web.Request, events: AsyncGenerator[bytes, None], headers: dict[str, str]
-    ) -> web.StreamResponse:
-        first = await anext(events)  # a refusal is still a plain 4xx here
-        response = web.StreamResponse(
-            headers={
-                **headers,
-                "Content-Type": "text/event-stream; charset=utf-8",
-                "Cache-Control": "no-cache",
-            }
-        )
-        await response.prepare(request)
-        try:
-            await response.write(first)
-            async for event in events:
-                await response.write(event)
-        except ConnectionResetError:  # the client has left
-            return response
-        except Exception as error:  # the status is sent: the fault is the last event
-            body = json.dumps(_server_error(error))
-            await response.write(f"data: {body}\n\n".encode())
-        finally:
-            await events.aclose()
-        await response.write_eof()
-        return response
+    async def text(self, request: web.Request) -> web.StreamResponse:
+        body = await read(request, CompletionRequest)
+        jobs = await self._gateway.prepare_text(body, caller(request, {}, body.user or ""))
+        if body.stream:
+            if len(jobs) > 1:
+                raise RequestRefused("a stream takes one prompt", field="prompt")
+            return await stream(request, chat_bodies.text_events(self._gateway, body, jobs[0]), {})
+        answers = await asyncio.gather(*(self._gateway.complete(job) for job in jobs))
+        return web.json_response(chat_bodies.text_completion(self._gateway, body, jobs, answers))
+
+    async def messages(self, request: web.Request) -> web.StreamResponse:
+        body = await read(request, anthropic.MessagesRequest)
+        chat = body.chat()
+        who = caller(request, {"metadata.user_id": body.session_hint}, body.user)
+        job = await self._gateway.prepare(chat, who, "msg_")
+        headers = reply_headers(job)
+        if body.stream:
+            return await stream(
+                request,
+                anthropic.events(self._gateway, body, job),
+                headers,
+                anthropic.error_event,
+            )
+        (answer,) = await self._gateway.complete(job)
+        return web.json_response(anthropic.message(body, job, answer), headers=headers)
+
+    async def count_tokens(self, request: web.Request) -> web.Response:
+        body = await read(request, anthropic.CountRequest)
+        job = await self._gateway.prepare(body.chat(), caller(request, {}))
+        return web.json_response({"input_tokens": len(job.prompt.ids_P)})
+
+    async def responses(self, request: web.Request) -> web.StreamResponse:
+        body = await read(request, responses_api.ResponsesRequest)
+        who = caller(request, {"user": body.user}, body.user or "")
+        chat = responses_api.chat(self._gateway.sessions, who.owner, body)
+        job = await self._gateway.prepare(chat, who, "resp_")
+        headers = reply_headers(job)
+        if body.stream:
+            return await stream(
+                request,
+                responses_api.events(self._gateway, body, job),
+                headers,
+                responses_api.error_event,
+            )
+        (answer,) = await self._gateway.complete(job)
+        return web.json_response(responses_api.response(body, job, answer), headers=headers)
 
     async def models(self, request: web.Request) -> web.Response:
-        row = {"id": self._model_name, "object": "model", "created": 0, "owned_by": "clawgym"}
-        return web.json_response({"object": "list", "data": [row]})
+        name = self._gateway.model_name
+        names = [name, *(f"{name}:{adapter}" for adapter in self._gateway.engine.adapters())]
+        rows = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "clawgym"} for name in names
+        ]
+        return web.json_response({"object": "list", "data": rows})
+
+    async def feedback(self, request: web.Request) -> web.Response:
+        body = await read(request, FeedbackRequest)
+        turn_id = f"{body.id}#{body.choice}" if body.choice else body.id
+        said = Feedback(turn_id, body.score, body.correction, body.edit, body.comment)
+        turn = self._gateway.sessions.give(request[OWNER], said)
+        if turn is None:
+            raise RequestRefused(
+                f"no reply {turn_id!r} of yours is kept; give the id of a response",
+                status=404,
+                field="id",
+            )
+        return web.json_response({"id": turn_id, "object": "feedback", "session": turn.session})
+
+    async def sessions(self, request: web.Request) -> web.Response:
+        rows = [
+            {
+                "id": row.id,
+                "object": "session",
+                "num_turns": row.num_turns,
+                "created": row.created,
+                "updated": row.updated,
+            }
+            for row in self._gateway.sessions.summaries(request[OWNER])
+        ]
+        return web.json_response({"object": "list", "data": rows})
+
+    async def session(self, request: web.Request) -> web.Response:
+        rows = [
+            {
+                "id": turn.id,
+                "parent": turn.parent,
+                "created": turn.created,
+                "messages": list(turn.messages),
+                "reply": turn.reply,
+                "reasoning": turn.reasoning,
+                "kind": turn.kind,
+                "drift": turn.drift,
+                "finish_reason": turn.finish_reason,
+                "unfit": list(turn.unfit),
+                "num_tokens": len(turn.token_ids_T),
+                "versions": sorted(set(turn.versions_T)),
+                "feedback": feedback,
+            }
+            for turn, feedback in self._turns(request)
+        ]
+        name = request.match_info["id"]
+        return web.json_response({"id": name, "object": "session", "turns": rows})
+
+    async def export(self, request: web.Request) -> web.Response:
+        lines = [
+            json.dumps({**turn.to_json(), "feedback": feedback}, ensure_ascii=False) + "\n"
+            for turn, feedback in self._turns(request)
+        ]
+        return web.Response(
+            text="".join(lines), content_type="application/x-ndjson", charset="utf-8"
+        )
+
+    async def forget(self, request: web.Request) -> web.Response:
+        name = request.match_info["id"]
+        num = self._gateway.sessions.forget(request[OWNER], name)
+        return web.json_response({"id": name, "object": "session.deleted", "num_turns": num})
 
     async def health(self, request: web.Request) -> web.Response:
         stats = self._gateway.engine.stats()
@@ -117,104 +233,107 @@ class _Routes:
         body = {"live": True, "ready": ready, "version": self._gateway.engine.version}
         return web.json_response(body, status=200 if ready else 503)
 
-    async def weights(self, request: web.Request) -> web.Response:
-        body = await _read(request, WeightsRequest)
-        try:
-            await asyncio.to_thread(self._gateway.engine.load, Path(body.path), body.version)
-        except EngineError as error:
-            raise RequestRefused(str(error), field="path") from error
-        return web.json_response({"version": self._gateway.engine.version})
+    async def live(self, request: web.Request) -> web.Response:
+        return web.json_response({"live": True})
 
-    async def pause(self, request: web.Request) -> web.Response:
-        await asyncio.to_thread(self._gateway.engine.pause)
-        return web.json_response({"paused": True})
+    async def openapi(self, request: web.Request) -> web.Response:
+        return web.json_response(openapi(self.table(), "1"))
 
-    async def resume(self, request: web.Request) -> web.Response:
-        await asyncio.to_thread(self._gateway.engine.resume)
-        return web.json_response({"paused": False})
-
-    async def score(self, request: web.Request) -> web.Response:
-        body = await _read(request, ScoreRequest)
-        future = self._gateway.engine.score(body.token_ids, body.temperature)
-        logprobs = await asyncio.wrap_future(future)
-        return web.json_response({"logprobs": logprobs})
-
-    async def stats(self, request: web.Request) -> web.Response:
-        return web.json_response(dict(self._gateway.stats()))
+    def _turns(self, request: web.Request) -> list[tuple[Turn, list[dict[str, Any]]]]:
+        name = request.match_info["id"]
+        found = self._gateway.sessions.turns(request[OWNER], name)
+        if not found:
+            raise RequestRefused(f"no session {name!r} of yours is kept", status=404, field="id")
+        return [(turn, [one.to_json() for one in feedback]) for turn, feedback in found]
 
 
-async def _read(request: web.Request, model: type[Body]) -> Body:
-    raw = await request.read()
-    try:
-        return model.model_validate_json(raw)
-    except ValidationError as error:
-        raise refusal(error) from error
+def caller(request: web.Request, hints: Mapping[str, str | None], user: str = "") -> Caller:
+    """Return who asks.
 
-
-def _session(request: web.Request, user: str | None) -> str | None:
-    """Return the session's name, fit for a response header, or None."""
-    named = {
-        "session": request.match_info.get("session"),
-        "Authorization": _bearer(request).partition(":")[2],
-        SESSION_HEADER: request.headers.get(SESSION_HEADER),
-        "user": user,
-    }
-    for field, name in named.items():
-        if name:
-            if len(name) > LONGEST_SESSION or not _is_plain(name):
-                raise RequestRefused(
-                    f"{field}: a session's name has at most {LONGEST_SESSION} characters "
-                    "and no control characters",
-                    field=field,
-                )
-            return name
-    return None
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a text holds no control character, line separator or broken UTF-8."""
-    return not any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text)
-
-
-def check_api_key(api_key: str) -> None:
-    """Refuse a key that no ``Authorization: Bearer KEY[:SESSION]`` can carry.
-
-    Raises:
-        ValueError: empty, with a colon, control characters or white space around.
+    Args:
+        hints: where in the body a session may be named → the name.
+        user: whom the body names.
     """
-    if not api_key or ":" in api_key or api_key != api_key.strip() or not _is_plain(api_key):
-        raise ValueError(
-            "an API key must not be empty nor hold ':' (it parts key and session), control "
-            "characters or white space around it"
-        )
+    candidates = {
+        "session": request.match_info.get("session"),
+        "Authorization": _key(request).partition(":")[2],
+        **{header: request.headers.get(header) for header in SESSION_HEADERS},
+        **hints,
+    }
+    kind = request.headers.get(KIND_HEADER)
+    if kind not in (None, "main", "side"):
+        raise RequestRefused(f"{KIND_HEADER} is main or side, not {kind!r}", field=KIND_HEADER)
+    named = session_name(candidates)
+    return Caller(request[OWNER], named, kind, user)  # type: ignore[arg-type]
 
 
-def _bearer(request: web.Request) -> str:
+def reply_headers(job: Any) -> dict[str, str]:
+    """Return the headers that tell a client its session and what to give feedback on."""
+    return {SESSION_HEADERS[0]: job.place.session, ID_HEADER: job.id}
+
+
+async def stream(
+    request: web.Request,
+    events: AsyncGenerator[bytes, None],
+    headers: Mapping[str, str],
+    error_event: Any = None,
+) -> web.StreamResponse:
+    """Send server-sent events; a fault before the first is a plain error, a later one an event."""
+    first = await anext(events)
+    response = web.StreamResponse(
+        headers={
+            **headers,
+            "Content-Type": "text/event-stream; charset=utf-8",
+            "Cache-Control": "no-cache",
+            "X-Accel-Buffering": "no",
+        }
+    )
+    try:
+        await response.prepare(request)
+        await response.write(first)
+        async for event in events:
+            await response.write(event)
+    except ConnectionResetError:  # the client has left
+        return response
+    except Exception as error:  # the status is sent: the fault is the last event
+        body = _server_error(error)
+        make = error_event or chat_bodies.line
+        await response.write(make(body))
+    finally:
+        await events.aclose()
+    await response.write_eof()
+    return response
+
+
+def _key(request: web.Request) -> str:
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else ""
+    if scheme.lower() == "bearer":
+        return key.strip()
+    return request.headers.get("x-api-key", "").strip()
 
 
-def _authentication(api_key: str) -> Middleware:
+def _authentication(keys: Keys, access: Mapping[str, Access], rate: RateLimit) -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        given = _bearer(request).partition(":")[0]
-        if request.path != "/health" and not hmac.compare_digest(_bytes(given), _bytes(api_key)):
-            return web.json_response(
-                error_body(
-                    "missing or wrong API key; send Authorization: Bearer KEY",
-                    "authentication_error",
-                    code="invalid_api_key",
-                ),
-                status=401,
-            )
+        resource = request.match_info.route.resource
+        needed = access.get(resource.canonical if resource else "", "user")
+        if needed == "open":
+            return await handler(request)
+        given = _key(request).partition(":")[0]
+        owner = keys.owner(given)
+        if owner is None:
+            message = "missing or wrong API key; send Authorization: Bearer KEY"
+            body = error_body(message, "authentication_error", code="invalid_api_key")
+            return _error_response(request, body, 401)
+        if needed == "admin" and not keys.is_admin(given):
+            body = error_body("this route wants the admin key", "permission_error")
+            return _error_response(request, body, 403)
+        request[OWNER] = owner
+        if needed == "user" and request.method == "POST":
+            rate.take(owner)
         return await handler(request)
 
     return check
-
-
-def _bytes(text: str) -> bytes:
-    """Return a header's text as it was sent, be it UTF-8 or not."""
-    return text.encode(errors="surrogateescape")
 
 
 def _server_error(error: Exception) -> dict[str, Any]:
@@ -224,20 +343,43 @@ def _server_error(error: Exception) -> dict[str, Any]:
     return error_body(f"{type(error).__name__}: {error}", "server_error")
 
 
+def _error_response(
+    request: web.Request,
+    body: dict[str, Any],
+    status: int,
+    headers: Mapping[str, str] | None = None,
+) -> web.Response:
+    """Return an error in the shape the route's vendor uses."""
+    if request.path.removeprefix(_session_prefix(request)).startswith("/v1/messages"):
+        body = anthropic.error_body(body, status)
+    return web.json_response(body, status=status, headers=headers)
+
+
+def _session_prefix(request: web.Request) -> str:
+    session = request.match_info.get("session")
+    return "" if session is None else SESSION_PREFIX.replace("{session}", session)
+
+
 @web.middleware
 async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
+    except TooManyRequests as error:
+        body = error_body(str(error), "rate_limit_error", code="rate_limit_exceeded")
+        after = {"Retry-After": f"{error.retry_after_s:.0f}"}
+        return _error_response(request, body, error.status, after)
     except RequestRefused as error:
-        code = "context_length_exceeded" if type(error).__name__ == "ContextOverflow" else ""
-        body = error_body(str(error), field=error.field, code=code)
-        return web.json_response(body, status=error.status)
+        code = "context_length_exceeded" if isinstance(error, ContextOverflow) else ""
+        kind = "not_found_error" if error.status == 404 else "invalid_request_error"
+        body = error_body(str(error), kind, field=error.field, code=code)
+        return _error_response(request, body, error.status)
     except web.HTTPException as error:
         if error.status < 400:
             raise
         message = f"{error.reason}: {request.method} {request.path}"
-        return web.json_response(error_body(message), status=error.status)
+        allowed = {name: error.headers[name] for name in ("Allow",) if name in error.headers}
+        return _error_response(request, error_body(message), error.status, allowed)
     except ConnectionResetError:  # the client has left
         raise
     except Exception as error:  # a fault of ours must reach the client in the shape it reads
-        return web.json_response(_server_error(error), status=500)
+        return _error_response(request, _server_error(error), 500)

@@ -4,7 +4,8 @@ PolicyError                   the policy could not answer; never a reward (desig
 ├── PolicyUnavailable         no answer from the server: refused, reset, gone
 ├── PolicyTimeout             no answer within the time given
 └── RequestRefused            the server understood and refused (HTTP 4xx); has ``field``
-    └── ContextOverflow       prompt and reply do not fit the model's context
+    ├── ContextOverflow       prompt and reply do not fit the model's context
+    └── TooManyRequests       over the rate or the queue allowed; has ``retry_after_s``
 
 ModelError                    a model cannot be found, fetched, converted or loaded; names a remedy
 EngineError                   the engine itself failed
@@ -43,6 +44,19 @@ class RequestRefused(PolicyError):
 
 class ContextOverflow(RequestRefused):
     """Prompt and reply do not fit the model's context."""
+
+
+class TooManyRequests(RequestRefused):
+    """More requests than the rate or the queue allowed.
+
+    Attributes:
+        retry_after_s: when to try again, in seconds from now.
+    """
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message, status=429)
+        self.args = (message, retry_after_s)
+        self.retry_after_s = retry_after_s
 
 
 class ModelError(Exception):

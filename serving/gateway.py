@@ -1,27 +1,78 @@
-"""One chat request from messages to replies: render, find its session, sample, record.
+"""One request from messages to replies: render, find its session, sample, record.
 
-Knows nothing of HTTP; ``app`` does. Rendering runs in a thread of its own so that a long prompt
-does not hold up the event loop.
+Knows nothing of HTTP nor of any vendor's wire shapes; ``app`` and the bodies do. Rendering runs in
+a thread of its own so that a long prompt does not hold up the event loop.
 """
 
 import asyncio
+import hashlib
+import json
 import time
 import uuid
+from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from .engine import Engine, generate
-from .errors import ContextOverflow
-from .protocol import ChatRequest
-from .renderer import Drift, Prompt, Renderer
-from .sessions import SessionStore, new_session
-from .stopping import cut_at_stop
+from .errors import ContextOverflow, RequestRefused, TooManyRequests
+from .fitness import FitnessLog, kind_of, unfit_reasons
+from .protocol import ChatRequest, CompletionRequest, SamplingFields
+from .renderer import Context, Drift, Prompt, Renderer
+from .reply import Answer, ReplyReader
+from .sessions import SessionStore, new_session, node
+from .turns import Kind, Turn
 from .types import Generation, Message, Sampling
 
 MOST_BYTES_PER_TOKEN = 32  # of a prompt's average; real text has 3 to 6
+ANY_MODEL = "default"
+BUSY_RETRY_S = 2.0
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks, as far as a request tells.
+
+    Attributes:
+        owner: name of its key; "" for the only key.
+        session: the name it gives its session, or None.
+        kind: ``main`` or ``side`` where it says so itself.
+        user: whom the request names, or "".
+    """
+
+    owner: str = ""
+    session: str | None = None
+    kind: Kind | None = None
+    user: str = ""
+
+
+ANONYMOUS = Caller()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a reply belongs.
+
+    Attributes:
+        owner: whose conversation it is.
+        scope: session named by the client, or None.
+        session: the session's name, inferred or made up when not named.
+        messages: the whole conversation before the reply.
+        parent: the recorded turn it goes on from.
+        context: digest of tools and template options.
+    """
+
+    owner: str
+    scope: str | None
+    session: str
+    messages: Sequence[Message]
+    parent: Turn | None
+    kind: Kind
+    context: str
 
 
 @dataclass(frozen=True)
@@ -29,138 +80,357 @@ class Job:
     """A request ready to be sampled.
 
     Attributes:
-        scope: session named by the client, or None.
-        session: the session's name, inferred or made up when not named.
         samplings_G: one per choice.
+        place: None for text completions, which belong to no conversation.
     """
 
-    request: ChatRequest
-    messages: list[dict[str, Any]]
     prompt: Prompt
-    scope: str | None
-    session: str
     samplings_G: tuple[Sampling, ...]
-    id: str = field(default_factory=lambda: f"chatcmpl-{uuid.uuid4().hex}")
+    tools: Sequence[Mapping[str, Any]] = ()
+    opening: str = ""
+    parallel: bool = True
+    place: Place | None = None
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
     created: int = field(default_factory=lambda: int(time.time()))
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a gateway takes on.
+
+    Attributes:
+        max_requests: most choices sampled or waiting at once; more are asked to come again.
+    """
+
+    max_requests: int = 4096
+
+
 class Gateway:
-    """Answers chat requests with one engine.
+    """Answers requests with one engine.
 
     Args:
         engine, renderer: of the same model.
         sessions: recorded turns.
+        model_name: what clients call the model; ``NAME:ADAPTER`` is an adapter on it.
+        adapter_by_user: serve a caller whose name is that of a loaded adapter with it.
+        limits: see ``Limits``.
+        redact: changes a turn before it is recorded; None in its place records nothing.
     """
 
     def __init__(
-        self, engine: Engine, renderer: Renderer, sessions: SessionStore | None = None
+        self,
+        engine: Engine,
+        renderer: Renderer,
+        sessions: SessionStore | None = None,
+        *,
+        model_name: str = ANY_MODEL,
+        adapter_by_user: bool = False,
+        limits: Limits | None = None,
+        redact: Callable[[Turn], Turn | None] | None = None,
     ) -> None:
         self.engine = engine
         self.renderer = renderer
         self.sessions = sessions or SessionStore()
+        self.model_name = model_name
+        self.fitness = FitnessLog()
+        self.limits = limits or Limits()
+        self._adapter_by_user = adapter_by_user
+        self._redact = redact
+        self._num_running = 0
         self._drifts: Counter[str] = Counter()
+        self._faults = 0
         self._renders = ThreadPoolExecutor(1, thread_name_prefix="render")
 
-    async def prepare(self, request: ChatRequest, scope: str | None) -> Job:
-        """Render a request.
+    async def prepare(
+        self, request: ChatRequest, caller: Caller = ANONYMOUS, prefix: str = "chatcmpl-"
+    ) -> Job:
+        """Render a chat request.
+
+        Args:
+            prefix: begins the response id.
 
         Raises:
-            RequestRefused: the template refuses the messages.
+            RequestRefused: no such model, an option this engine does not offer, or the template
+                refuses the messages.
             ContextOverflow: the messages are so long that no tokenizer would make them fit.
+            TooManyRequests: the queue is full.
         """
-        self._check_size(request)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._renders, self._prepare, request, scope)
+        self._check_room(request.n)
+        size_bytes = sum(message.size_bytes for message in request.messages)
+        self._check_size(size_bytes, "messages")
+        sampling = self._sampling(request, request.limit, caller)
+        if request.logprobs:
+            sampling = replace(sampling, top_logprobs=request.top_logprobs)
+        if request.response_format is not None:
+            sampling = replace(sampling, json_schema=request.response_format.schema_text)
+        self._check_offered(sampling)
+        job = await self._in_thread(lambda: self._prepare(request, caller, sampling))
+        return replace(job, id=f"{prefix}{job.id}")
 
-    async def complete(self, job: Job) -> list[Generation]:
+    async def prepare_text(
+        self, request: CompletionRequest, caller: Caller = ANONYMOUS
+    ) -> list[Job]:
+        """Tokenise a text completion; one job per prompt.
+
+        Raises:
+            RequestRefused, ContextOverflow, TooManyRequests: as for ``prepare``.
+        """
+        self._check_room(request.n * len(request.prompts))
+        sampling = self._sampling(request, request.max_tokens, caller)
+        sampling = replace(sampling, top_logprobs=request.logprobs or 0)
+        self._check_offered(sampling)
+        texts = [prompt for prompt in request.prompts if isinstance(prompt, str)]
+        self._check_size(sum(len(text.encode(errors="surrogatepass")) for text in texts), "prompt")
+        return await self._in_thread(lambda: self._prepare_text(request, sampling))
+
+    async def complete(self, job: Job) -> list[Answer]:
         """Sample all choices and record them.
 
         Raises:
             ContextOverflow: the prompt fills the context.
             EngineError: the engine failed.
         """
-        return list(
-            await asyncio.gather(
-                *(self._complete_one(job, sampling) for sampling in job.samplings_G)
-            )
-        )
+        self.started(len(job.samplings_G))
+        try:
+            # if one choice fails the others are of no use to anybody
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._complete_one(job, index))
+                    for index in range(len(job.samplings_G))
+                ]
+        except* Exception as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            self.started(-len(job.samplings_G))
+        return [task.result() for task in tasks]
 
-    def text(self, job: Job, generation: Generation) -> str:
-        """Return a reply's text, without special tokens, cut before a stop string."""
-        return cut_at_stop(self.renderer.decode(generation.token_ids_T), job.request.stop_strings)
+    def reader(self, job: Job) -> ReplyReader:
+        """Return what reads one choice of a job."""
+        parser = None
+        if job.place is not None:
+            parser = self.renderer.format.parser(job.tools, job.prompt.in_reasoning)
+        stop = job.samplings_G[0].stop
+        return ReplyReader(self.renderer, parser, stop, job.opening, job.parallel)
 
-    def record(self, job: Job, generation: Generation) -> None:
-        """Remember a reply for the session's next turn."""
-        self.sessions.record(
-            job.scope,
-            job.messages,
-            self.text(job, generation),
-            job.prompt.ids_P,
-            generation.token_ids_T,
-            job.session,
+    def started(self, num: int) -> None:
+        """Count choices being sampled; negative when they have ended."""
+        self._num_running += num
+
+    def record(self, job: Job, index: int, answer: Answer) -> None:
+        """Remember a choice for the session's next turn and for the learner."""
+        place, generation = job.place, answer.generation
+        self._faults += len(answer.parsed.faults)
+        if place is None:
+            return
+        sampling = job.samplings_G[index]
+        unfit = unfit_reasons(sampling, generation, place.kind)
+        self.fitness.add(unfit)
+        if not generation.token_ids_T:
+            return
+        since = 0 if place.parent is None else place.parent.num_before + 1
+        turn = Turn(
+            id=job.id if index == 0 else f"{job.id}#{index}",
+            session=place.session,
+            owner=place.owner,
+            num_before=len(place.messages),
+            prompt_ids_P=array("i", job.prompt.ids_P),
+            token_ids_T=array("i", generation.token_ids_T),
+            logprobs_T=array("d", generation.logprobs_T),
+            versions_T=array("i", generation.versions_T),
+            text=answer.parsed.content,
+            parent=None if place.parent is None else place.parent.id,
+            messages=tuple(place.messages[since:]),
+            reasoning=answer.parsed.reasoning,
+            tool_calls=answer.tool_calls,
+            tools=tuple(job.tools),
+            context=place.context,
+            temperature=sampling.temperature,
+            finish_reason=generation.finish_reason,
+            kind=place.kind,
+            drift=job.prompt.drift.value,
+            adapter=sampling.adapter,
+            unfit=unfit,
         )
+        turn = replace(turn, node=node(place.owner, place.scope, [*place.messages, turn.reply]))
+        kept = turn if self._redact is None else self._redact(turn)
+        if kept is not None:
+            self.sessions.record(kept)
 
     def stats(self) -> Mapping[str, Any]:
-        """Engine's counters, recorded turns and prompts by drift class."""
+        """Engine's counters, recorded turns, prompts by drift class, turns by fitness."""
         return {
             **self.engine.stats(),
+            "in_flight": self._num_running,
             "recorded_turns": len(self.sessions),
             "session_collisions": self.sessions.num_collisions,
             "drift": {drift.value: self._drifts[drift.value] for drift in Drift},
+            "call_faults": self._faults,
+            "trainable_turns": self.fitness.num_trainable,
+            "unfit_turns": dict(self.fitness.counts),
+            "warnings": list(self.fitness.warnings),
         }
 
     def close(self) -> None:
         """Stop rendering. Idempotent."""
         self._renders.shutdown(wait=False)
 
-    async def _complete_one(self, job: Job, sampling: Sampling) -> Generation:
-        generation = await generate(self.engine, job.prompt.ids_P, sampling)
-        self.record(job, generation)
-        return generation
+    async def _in_thread(self, action: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._renders, action)
 
-    def _check_size(self, request: ChatRequest) -> None:
+    async def _complete_one(self, job: Job, index: int) -> Answer:
+        generation = await generate(self.engine, job.prompt.ids_P, job.samplings_G[index])
+        answer = self.read(job, generation)
+        self.record(job, index, answer)
+        return answer
+
+    def read(self, job: Job, generation: Generation) -> Answer:
+        """Return what a whole generation says."""
+        reader = self.reader(job)
+        for token_id in generation.token_ids_T:
+            reader.push(token_id)
+        reader.finish()
+        return reader.answer(generation)
+
+    def _check_room(self, num: int) -> None:
+        if self._num_running + num > self.limits.max_requests:
+            raise TooManyRequests(
+                f"{self._num_running} replies are being sampled or wait; the most is "
+                f"{self.limits.max_requests}",
+                BUSY_RETRY_S,
+            )
+
+    def _check_size(self, size_bytes: int, where: str) -> None:
         """Refuse before tokenising, which would hold up everyone's rendering."""
-        size_bytes = sum(message.size_bytes for message in request.messages)
         if size_bytes > MOST_BYTES_PER_TOKEN * self.engine.max_len:
             raise ContextOverflow(
-                f"the messages have {size_bytes} bytes; the context holds {self.engine.max_len} "
+                f"the {where} have {size_bytes} bytes; the context holds {self.engine.max_len} "
                 "tokens, the reply included",
-                field="messages",
+                field=where,
             )
 
-    def _prepare(self, request: ChatRequest, scope: str | None) -> Job:
-        messages = request.plain_messages()
-        turn = self.sessions.find(scope, messages)
-        if turn is not None:
-            prompt = self.renderer.continue_from(
-                messages, turn.num_before, turn.prompt_ids_P, turn.token_ids_T
-            )
-            later = messages[turn.num_before + 1 :]
-            forked = _has_reply(later)  # one the client edited: what was sampled is lost
-        else:
-            prompt = self.renderer.render(messages)
-            forked = scope is not None and self.sessions.knows(scope) and _has_reply(messages)
-        if forked:
-            prompt = replace(prompt, drift=Drift.FORKED)
-        self._drifts[prompt.drift.value] += 1
-        sampling = Sampling(
-            max_tokens=request.limit,
+    def _check_offered(self, sampling: Sampling) -> None:
+        wanted = {
+            "json_schema": ("response_format", bool(sampling.json_schema)),
+            "top_logprobs": ("top_logprobs", bool(sampling.top_logprobs)),
+        }
+        for ability, (field_name, is_wanted) in wanted.items():
+            if is_wanted and ability not in self.engine.can:
+                raise RequestRefused(
+                    f"{field_name} is not offered by this engine; remove it", field=field_name
+                )
+
+    def _sampling(self, request: SamplingFields, limit: int, caller: Caller) -> Sampling:
+        return Sampling(
+            max_tokens=limit,
             temperature=request.temperature,
             top_p=request.top_p,
             seed=request.seed,
             stop=request.stop_strings,
+            adapter=self._adapter(request.model, caller.user or request.user or caller.owner),
+        )
+
+    def _adapter(self, model: str, user: str) -> str:
+        """Return the adapter a model's name or a user stands for, or ""."""
+        loaded = self.engine.adapters()
+        name, _, adapter = model.partition(":")
+        if model in (self.model_name, ANY_MODEL):
+            return user if self._adapter_by_user and user in loaded else ""
+        if name in (self.model_name, ANY_MODEL) and adapter in loaded:
+            return adapter
+        known = [self.model_name, ANY_MODEL, *(f"{self.model_name}:{name}" for name in loaded)]
+        raise RequestRefused(
+            f"no model {model!r} here; use {' or '.join(map(repr, known[:20]))}",
+            status=404,
+            field="model",
+        )
+
+    def _prepare(self, request: ChatRequest, caller: Caller, sampling: Sampling) -> Job:
+        messages, tools = request.plain_messages(), request.plain_tools()
+        opening = ""
+        if request.must_call:
+            opening = self.renderer.format.forced_opening(request.forced_function)
+        context = Context(tools, request.chat_template_kwargs, opening)
+        digest = _digest(tools, request.chat_template_kwargs)
+        turn = self.sessions.find(caller.owner, caller.session, messages)
+        prompt = self._render(messages, turn, context, digest, caller)
+        self._drifts[prompt.drift.value] += 1
+        session = caller.session or (turn.session if turn else new_session())
+        place = Place(
+            owner=caller.owner,
+            scope=caller.session,
+            session=session,
+            messages=messages,
+            parent=turn,
+            kind=caller.kind or kind_of(messages)[0],
+            context=digest,
         )
         return Job(
-            request=request,
-            messages=messages,
             prompt=prompt,
-            scope=scope,
-            session=scope or (turn.session if turn else new_session()),
-            samplings_G=tuple(
-                replace(sampling, seed=None if request.seed is None else request.seed + i)
-                for i in range(request.n)
-            ),
+            samplings_G=_choices(sampling, request.n),
+            tools=tools,
+            opening=opening,
+            parallel=request.parallel_tool_calls,
+            place=place,
         )
+
+    def _render(
+        self,
+        messages: Sequence[Message],
+        turn: Turn | None,
+        context: Context,
+        digest: str,
+        caller: Caller,
+    ) -> Prompt:
+        if turn is None:
+            prompt = self.renderer.render(messages, context)
+            named = caller.session
+            forked = (
+                named is not None
+                and self.sessions.knows(caller.owner, named)
+                and _has_reply(messages)
+            )
+        elif turn.context != digest:  # other tools stand at the beginning of the prompt
+            prompt, forked = self.renderer.render(messages, context), True
+        else:
+            prompt = self.renderer.continue_from(
+                messages, turn.num_before, turn.prompt_ids_P, turn.token_ids_T, context
+            )
+            later = messages[turn.num_before + 1 :]
+            forked = _has_reply(later)  # one the client edited: what was sampled is lost
+        return replace(prompt, drift=Drift.FORKED) if forked else prompt
+
+    def _prepare_text(self, request: CompletionRequest, sampling: Sampling) -> list[Job]:
+        jobs = []
+        for index, prompt in enumerate(request.prompts):
+            # as written: names of special tokens are special here
+            ids = self.renderer.encode(prompt) if isinstance(prompt, str) else prompt
+            if not ids:
+                raise RequestRefused("a prompt is empty", field="prompt")
+            seeded = sampling
+            if request.seed is not None:
+                seeded = replace(sampling, seed=request.seed + index * request.n)
+            jobs.append(
+                Job(
+                    Prompt(tuple(ids), Drift.NEW),
+                    _choices(seeded, request.n),
+                    id=f"cmpl-{uuid.uuid4().hex}",
+                )
+            )
+        return jobs
+
+
+def _choices(sampling: Sampling, num: int) -> tuple[Sampling, ...]:
+    seed = sampling.seed
+    return tuple(
+        replace(sampling, seed=None if seed is None else seed + index) for index in range(num)
+    )
+
+
+def _digest(tools: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> str:
+    if not tools and not options:
+        return ""
+    text = json.dumps([tools, options], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def _has_reply(messages: Sequence[Message]) -> bool:

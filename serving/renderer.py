@@ -7,7 +7,9 @@ a sentinel in place of the reply, so sampled tokens are never decoded and tokeni
 What a message says is only text: the name of a special token in it (``<|im_end|>`` printed by a
 command, say) is tokenised as letters, so that nobody's output can end a turn or open another.
 
-Left out: tool calls, reasoning blocks, images.
+Templates that know nothing of tools get them written into their messages (``formats.adapt``).
+
+Left out: images.
 """
 
 import functools
@@ -19,11 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ModelError, RequestRefused
+from .formats.adapt import TemplateSupport, adapt
+from .formats.protocol import Format, Tool
+from .formats.table import detect
 from .stopping import end_token_ids
 from .types import Message
 
 SENTINEL = "\u2402reply\u2403"
 OPEN, CLOSE = "\ue0f1", "\ue0f2"  # private use: around special tokens' names that are only text
+_THOUGHT = re.compile(r"<think>\s*(</think>\s*)?$")
 
 
 class Drift(StrEnum):
@@ -42,10 +48,30 @@ class Prompt:
     Attributes:
         ids_P: the whole prompt.
         drift: how it follows from the turn before.
+        in_reasoning: whether its end has opened a thought.
     """
 
     ids_P: tuple[int, ...]
     drift: Drift
+    in_reasoning: bool = False
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the template is given beside the messages.
+
+    Attributes:
+        tools: functions on offer.
+        options: the template's own, such as ``{"enable_thinking": False}``.
+        opening: text put before the reply, such as the beginning of a call.
+    """
+
+    tools: Sequence[Tool] = ()
+    options: Mapping[str, Any] | None = None
+    opening: str = ""
+
+
+PLAIN = Context()
 
 
 class Renderer:
@@ -53,6 +79,9 @@ class Renderer:
 
     Args:
         folder: model in HF layout.
+
+    Attributes:
+        format: how the model writes calls and thoughts.
 
     Raises:
         ModelError: no tokenizer or no chat template.
@@ -70,15 +99,25 @@ class Renderer:
         if not self._tokenizer.chat_template:
             raise ModelError(f"{folder} has no chat template; use an instruct model")
         self.end_ids = end_token_ids(folder)
-        added = self._tokenizer.added_tokens_decoder.values()
-        names = {token.content for token in added if token.special}
+        added = self._tokenizer.added_tokens_decoder
+        names = {token.content for token in added.values() if token.special}
         names |= set(self._tokenizer.all_special_tokens)
         longest_first = sorted(names, key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+        self.format: Format = detect(str(self._tokenizer.chat_template), names)
+        kept = self.format.kept_tokens
+        ids = {token_id for token_id, token in added.items() if token.special}
+        ids |= set(self._tokenizer.all_special_ids)
+        self._silent_ids = ids - set(self._tokenizer.convert_tokens_to_ids(sorted(kept & names)))
 
-    def render(self, messages: Sequence[Message]) -> Prompt:
+    @functools.cached_property
+    def support(self) -> TemplateSupport:
+        """What the template knows of tools and roles."""
+        return TemplateSupport.probe(self._apply)
+
+    def render(self, messages: Sequence[Message], context: Context = PLAIN) -> Prompt:
         """Return the prompt of a conversation without recorded turns."""
-        return Prompt(tuple(self.encode(self.text(messages))), Drift.NEW)
+        return self._prompt([], self.text(messages, context), Drift.NEW)
 
     def continue_from(
         self,
@@ -86,6 +125,7 @@ class Renderer:
         num_before: int,
         prompt_ids: Sequence[int],
         token_ids: Sequence[int],
+        context: Context = PLAIN,
     ) -> Prompt:
         """Return the prompt of ``messages`` after a recorded turn.
 
@@ -94,25 +134,26 @@ class Renderer:
             num_before: messages the recorded turn was a reply to.
             prompt_ids: the recorded turn's prompt.
             token_ids: what was sampled for it.
+            context: as for the recorded turn, but for its opening.
         """
-        before = self.text(messages[:num_before])
+        before = self.text(messages[:num_before], Context(context.tools, context.options))
         marked: list[Message] = [*messages]
-        marked[num_before] = {**messages[num_before], "content": SENTINEL}
-        head, found, tail = self.text(marked).partition(SENTINEL)
-        if not found or head != before:
-            return Prompt(tuple(self.encode(self.text(messages))), Drift.FORKED)
-        tail_ids = self.encode(tail)
-        drift = Drift.EXACT
-        if token_ids and token_ids[-1] in self.end_ids:
+        marked[num_before] = {"role": "assistant", "content": SENTINEL}
+        try:
+            head, found, tail = self.text(marked, context).partition(SENTINEL)
+        except RequestRefused:  # a tool's message must follow a call, say
+            found = ""
+        if not found or _without_thought(head) != _without_thought(before):
+            return self._prompt([], self.text(messages, context), Drift.FORKED)
+        ends = bool(token_ids) and token_ids[-1] in self.end_ids
+        drift = Drift.REALIGNED
+        if ends:
+            tail_ids = self.encode(tail)
             if tail_ids[:1] == [token_ids[-1]]:
-                tail_ids = tail_ids[1:]
-            else:
-                drift = Drift.REALIGNED
-        else:
-            drift = Drift.REALIGNED
-        return Prompt((*prompt_ids, *token_ids, *tail_ids), drift)
+                return self._prompt([*prompt_ids, *token_ids], tail, Drift.EXACT, ids=tail_ids[1:])
+        return self._prompt([*prompt_ids, *token_ids], tail, drift)
 
-    def text(self, messages: Sequence[Message]) -> str:
+    def text(self, messages: Sequence[Message], context: Context = PLAIN) -> str:
         """Return what the template writes for the messages, the generation prompt included.
 
         Raises:
@@ -120,15 +161,13 @@ class Renderer:
         """
         from jinja2.exceptions import TemplateError
 
+        adapted = adapt(messages, context.tools, self.format, self.support)
+        tools = context.tools if self.support.tools else ()
+        options = context.options or {}
+        self._check_options(options)
         try:
-            return str(
-                self._tokenizer.apply_chat_template(
-                    [self._plain(message) for message in messages],
-                    tokenize=False,
-                    add_generation_prompt=True,
-                )
-            )
-        except TemplateError as error:
+            return self._apply(adapted, tools, **options) + context.opening
+        except (TemplateError, TypeError, ValueError) as error:
             raise RequestRefused(
                 f"the model's chat template refuses these messages: {error}", field="messages"
             ) from error
@@ -148,21 +187,9 @@ class Renderer:
         return self.encode(self._as_text(content))
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Return the text of ids without special tokens."""
-        return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))
-
-    def _plain(self, message: Message) -> Mapping[str, Any]:
-        """Return a message with text parts joined, as templates of text models expect, and the
-        names of special tokens in it marked as text."""
-        content = message.get("content")
-        if isinstance(content, list):
-            content = "".join(part["text"] for part in content)
-        if not content:
-            return {**message, "content": ""}
-        return {**message, "content": self._as_text(str(content))}
-
-    def _as_text(self, content: str) -> str:
-        return self._special.sub(lambda found: f"{OPEN}{found[0]}{CLOSE}", content)
+        """Return the text of ids without special tokens, but for those that mark calls."""
+        spoken = [token_id for token_id in token_ids if token_id not in self._silent_ids]
+        return str(self._tokenizer.decode(spoken, skip_special_tokens=False))
 
     @functools.cached_property
     def vocab_size(self) -> int:
@@ -173,66 +200,58 @@ class Renderer:
         """Return one token as text, special tokens included (for log-prob listings)."""
         return str(self._tokenizer.decode([token_id]))
 
+    def _prompt(
+        self, before: list[int], text: str, drift: Drift, ids: list[int] | None = None
+    ) -> Prompt:
+        ids = self.encode(text) if ids is None else ids
+        return Prompt((*before, *ids), drift, text.rstrip().endswith(("<think>", "[THINK]")))
 
-class TextStream:
-    """Turns a growing list of ids into text, piece by piece.
-
-    A piece never ends inside a UTF-8 character nor inside what may become a stop string; the
-    pieces joined are the text of a reply that was not streamed. New ids are decoded behind a few
-    old ones: a decoder may strip the blank of the first word it is given.
-    """
-
-    def __init__(self, renderer: Renderer, stop: Sequence[str] = ()) -> None:
-        self._renderer = renderer
-        self._stop = stop
-        self._ids: list[int] = []
-        self._settled = 0  # ids before this one are decoded for good
-        self._context = 0  # decoding starts here: some text before the settled end
-        self._held = ""  # decoded but not given out
-        self._stopped = False
-
-    def push(self, token_id: int) -> str:
-        """Add a token; return the text that is certain now."""
-        self._ids.append(token_id)
-        text = self._new_text()
-        if text.endswith("\ufffd"):
-            return ""
-        if text:  # else the old context stays: it must hold text
-            self._context = self._settled
-        self._settled = len(self._ids)
-        return self._emit(text, final=False)
-
-    def finish(self) -> str:
-        """Return the rest; after it nothing may be pushed."""
-        text = self._new_text()
-        self._settled = len(self._ids)
-        return self._emit(text, final=True)
-
-    def _new_text(self) -> str:
-        before = self._renderer.decode(self._ids[self._context : self._settled])
-        return self._renderer.decode(self._ids[self._context :])[len(before) :]
-
-    def _emit(self, text: str, final: bool) -> str:
-        if self._stopped:
-            return ""
-        self._held += text
-        found = [at for at in (self._held.find(string) for string in self._stop) if at >= 0]
-        if found:
-            self._stopped = True
-            return self._held[: min(found)]
-        keep = 0 if final else self._open_stop()
-        ready = self._held[: len(self._held) - keep]
-        self._held = self._held[len(self._held) - keep :]
-        return ready
-
-    def _open_stop(self) -> int:
-        """Return the length of the longest end of the held text that begins a stop string."""
-        return max(
-            (
-                size
-                for string in self._stop
-                for size in range(1, len(string))
-                if self._held.endswith(string[:size])
-            ),
-            default=0,
+    def _apply(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), **options: Any
+    ) -> str:
+        return str(
+            self._tokenizer.apply_chat_template(
+                [self._plain(message) for message in messages],
+                tools=self._as_text(list(tools)) or None,
+                tokenize=False,
+                add_generation_prompt=True,
+                **options,
+            )
         )
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        """Refuse an option that is asked for and that the template does not know."""
+        for name, value in options.items():
+            if value and name not in str(self._tokenizer.chat_template):
+                raise RequestRefused(
+                    f"the model's chat template has no option {name!r}",
+                    field="chat_template_kwargs",
+                )
+            if name in ("tools", "messages", "tokenize", "add_generation_prompt", "chat_template"):
+                raise RequestRefused(
+                    f"{name!r} is no option of a chat template", field="chat_template_kwargs"
+                )
+
+    def _plain(self, message: Message) -> Mapping[str, Any]:
+        """Return a message with text parts joined, as templates of text models expect, and the
+        names of special tokens in it marked as text."""
+        content = message.get("content") or ""
+        if isinstance(content, list):
+            content = "".join(part["text"] for part in content)
+        return {**self._as_text({**message, "content": content}), "role": message["role"]}
+
+    def _as_text(self, value: Any) -> Any:
+        """Return a value with the names of special tokens in all its strings marked as text."""
+        match value:
+            case str():
+                return self._special.sub(lambda found: f"{OPEN}{found[0]}{CLOSE}", value)
+            case Mapping():
+                return {name: self._as_text(part) for name, part in value.items()}
+            case list() | tuple():
+                return [self._as_text(part) for part in value]
+        return value
+
+
+def _without_thought(text: str) -> str:
+    """Return text without the empty or opened thought some templates put before a reply."""
+    return _THOUGHT.sub("", text)

@@ -4,20 +4,56 @@ import asyncio
 import logging
 import secrets
 import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 
 from aiohttp import web
 
-from .app import build_app, check_api_key
+from .app import MAX_BODY_BYTES, build_app
 from .engine import Engine
 from .errors import PolicyUnavailable
-from .gateway import Gateway
+from .gateway import Gateway, Limits
+from .journal import Journal
+from .keys import Keys, RateLimit
 from .renderer import Renderer
+from .sessions import SessionStore, Sink
+from .turns import Turn
 
 START_TIMEOUT_S = 30.0
 LAST_PORT = 65535
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Who may ask for how much, and what is kept.
+
+    Attributes:
+        admin_key: opens the learner's routes; None: the API key does.
+        other_keys: further keys → their owners' names; each has sessions of its own.
+        sessions: folder in which turns stay over restarts; None keeps them in memory.
+        max_turns: most turns kept in memory.
+        sinks: told of every turn and all feedback.
+        requests_per_minute: with one key; 0 is without limit.
+        max_requests: most choices sampled or waiting at once; further requests get 429.
+        max_body_bytes: of a request; more gets 413.
+        adapter_by_user: serve a caller whose name is that of a loaded adapter with it.
+        redact: changes a turn before it is recorded; returning None records nothing.
+    """
+
+    admin_key: str | None = None
+    other_keys: Mapping[str, str] = field(default_factory=dict)
+    sessions: Path | None = None
+    max_turns: int = 8192
+    sinks: tuple[Sink, ...] = ()
+    requests_per_minute: int = 0
+    max_requests: int = 4096
+    max_body_bytes: int = MAX_BODY_BYTES
+    adapter_by_user: bool = False
+    redact: Callable[[Turn], Turn | None] | None = None
 
 
 class PolicyServer:
@@ -28,9 +64,11 @@ class PolicyServer:
         api_key: None makes one up, see ``api_key``.
         host, port: loopback and a free port by default.
         model_name: name in ``/v1/models``.
+        options: see ``ServerOptions``.
 
     Raises:
         ValueError: a key or a port that cannot be.
+        OSError, sqlite3.Error: the sessions' folder cannot be used.
     """
 
     def __init__(
@@ -42,20 +80,41 @@ class PolicyServer:
         host: str = "127.0.0.1",
         port: int = 0,
         model_name: str = "policy",
+        options: ServerOptions | None = None,
     ) -> None:
+        options = options or ServerOptions()
         self.api_key = api_key or secrets.token_urlsafe(24)
-        check_api_key(self.api_key)
+        if api_key == "":
+            raise ValueError("an API key must not be empty")
+        self._keys = Keys(self.api_key, options.admin_key, options.other_keys)
         if not 0 <= port <= LAST_PORT:
             raise ValueError(f"port must be 0..{LAST_PORT}, not {port}")
         self.base_url = ""
-        self.gateway = Gateway(engine, renderer)
-        self._model_name = model_name
+        self._options = options
+        self._journal = None if options.sessions is None else Journal(options.sessions)
+        self.gateway = Gateway(
+            engine,
+            renderer,
+            self._sessions(),
+            model_name=model_name,
+            adapter_by_user=options.adapter_by_user,
+            limits=Limits(options.max_requests),
+            redact=options.redact,
+        )
         self._address = (host, port)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._failure: BaseException | None = None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="policy-server", daemon=True)
+
+    def _sessions(self) -> SessionStore:
+        journal = [] if self._journal is None else [self._journal]
+        store = SessionStore(self._options.max_turns, [*journal, *self._options.sinks])
+        for kept in journal:
+            for turn, feedback in kept.read(self._options.max_turns):
+                store.restore(turn, feedback)
+        return store
 
     def start(self) -> str:
         """Start and return the base URL, such as ``http://127.0.0.1:41234``.
@@ -74,6 +133,8 @@ class PolicyServer:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(START_TIMEOUT_S)
         self.gateway.close()
+        if self._journal is not None:
+            self._journal.close()
 
     def wait(self) -> None:
         """Block until the server has stopped."""
@@ -105,7 +166,12 @@ class PolicyServer:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        app = build_app(self.gateway, self.api_key, self._model_name)
+        app = build_app(
+            self.gateway,
+            self._keys,
+            rate_limit=RateLimit(self._options.requests_per_minute),
+            max_body_bytes=self._options.max_body_bytes,
+        )
         # a client that goes away cancels its handler, which cancels its request in the engine
         runner = web.AppRunner(
             app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0

@@ -1,119 +1,190 @@
 """Turns we answered, found again by the messages of the next request.
 
 Each reply is a node: the conversation up to and including it, its prompt ids and its sampled ids.
-The longest recorded beginning of an incoming conversation is continued token for token; a retry
-or an edited message simply finds a shorter beginning, so a session is a tree. Nodes are kept least
-recently used first out.
+The longest recorded beginning of an incoming conversation is continued token for token; a retry,
+an edited message or a parallel sub-agent simply finds a shorter beginning, so a session is a tree.
+Nodes are kept least recently used first out; a ``Sink`` may keep them for good.
 
-A request names its session (path, key, header or ``user``) or has it inferred: then any recorded
-conversation that is a beginning of its messages will do, else a new session starts. Two inferred
-conversations with equal messages and replies cannot be told apart: the first one's turn stands.
+A request names its session (path, key, header, ``user`` or metadata) or has it inferred: then any
+recorded conversation that is a beginning of its messages will do, else a new session starts. Two
+inferred conversations with equal messages and replies cannot be told apart: the first one's turn
+stands as the node to go on from.
 """
 
 import hashlib
 import json
 import threading
 import uuid
-from array import array
-from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
+from .turns import Feedback, Turn
 from .types import Message
 
-INFERRED = ""  # scope of conversations without a name
-IGNORED_KEYS = {"refusal", "annotations", "audio", "function_call", "tool_calls"}
+INFERRED = "inferred:"  # begins nodes of conversations without a name
+NAMED = "named:"
+
+
+class Sink(Protocol):
+    """Where turns and feedback go to stay, or to be learned from. Methods return at once."""
+
+    def turn(self, turn: Turn) -> None:
+        """Keep a turn."""
+
+    def feedback(self, feedback: Feedback) -> None:
+        """Keep feedback."""
+
+    def forget(self, owner: str, session: str) -> None:
+        """Remove all turns of a session and what was said of them."""
 
 
 @dataclass(frozen=True)
-class RecordedTurn:
-    """A reply we gave.
+class SessionSummary:
+    """A session in a list.
 
     Attributes:
-        session: the session's name.
-        num_before: messages it was a reply to; it is ``messages[num_before]`` afterwards.
-        prompt_ids_P: its prompt.
-        token_ids_T: what was sampled.
+        id: its name.
+        num_turns: turns kept in memory.
+        created, updated: seconds since the epoch, of its first and last turn.
     """
 
-    session: str
-    num_before: int
-    prompt_ids_P: "array[int]"
-    token_ids_T: "array[int]"
+    id: str
+    num_turns: int
+    created: float
+    updated: float
 
 
 class SessionStore:
     """Recorded turns of all sessions. Safe from any thread.
 
     Args:
-        max_turns: most turns kept.
+        max_turns: most turns kept in memory.
+        sinks: told of every turn and all feedback.
 
     Attributes:
-        num_collisions: replies of inferred sessions not recorded because an equal one was.
+        num_collisions: replies of inferred sessions not findable because an equal one was.
     """
 
-    def __init__(self, max_turns: int = 8192) -> None:
+    def __init__(self, max_turns: int = 8192, sinks: Sequence[Sink] = ()) -> None:
         self._max_turns = max_turns
-        self._turns: OrderedDict[tuple[str, bytes], RecordedTurn] = OrderedDict()
-        self._num_turns: Counter[str] = Counter()  # by scope, without zeros
+        self._sinks = list(sinks)
+        self._turns: OrderedDict[str, Turn] = OrderedDict()  # least recently used first
+        self._nodes: dict[str, str] = {}  # to turn ids
+        self._sessions: dict[
+            tuple[str, str], dict[str, None]
+        ] = {}  # owner, name → turn ids in order
+        self._feedback: dict[str, list[Feedback]] = {}
         self._lock = threading.Lock()
         self.num_collisions = 0
 
-    def knows(self, session: str) -> bool:
-        """Whether turns of a named session are recorded."""
-        return session in self._num_turns
+    def knows(self, owner: str, session: str) -> bool:
+        """Whether turns of an owner's session are recorded."""
+        return (owner, session) in self._sessions
 
     def __len__(self) -> int:
         return len(self._turns)
 
-    def find(self, session: str | None, messages: Sequence[Message]) -> RecordedTurn | None:
-        """Return the recorded turn that covers the longest beginning of ``messages``."""
-        scope = INFERRED if session is None else session
+    def find(self, owner: str, session: str | None, messages: Sequence[Message]) -> Turn | None:
+        """Return the recorded turn that covers the longest beginning of ``messages``.
+
+        Args:
+            owner: whose conversation it is; nobody goes on from another's.
+            session: the name its client gave, or None when it is inferred.
+        """
         keys = _chain(messages)
         with self._lock:
             for at in reversed(range(len(messages))):
                 if messages[at].get("role") != "assistant":
                     continue
-                turn = self._turns.get((scope, keys[at]))
-                if turn is not None and turn.num_before == at:
-                    self._turns.move_to_end((scope, keys[at]))
-                    return turn
+                found = self._nodes.get(_node(owner, session, keys[at]))
+                if found is not None and self._turns[found].num_before == at:
+                    self._turns.move_to_end(found)
+                    return self._turns[found]
         return None
 
-    def record(
-        self,
-        session: str | None,
-        messages: Sequence[Message],
-        text: str,
-        prompt_ids: Sequence[int],
-        token_ids: Sequence[int],
-        name: str,
-    ) -> None:
-        """Remember a reply ``text`` to ``messages`` and its tokens.
+    def record(self, turn: Turn) -> None:
+        """Remember a reply and tell the sinks."""
+        self.restore(turn)
+        for sink in self._sinks:
+            sink.turn(turn)
 
-        Args:
-            session: the named session, or None when it was inferred.
-            name: name of the session, made up for inferred ones (``new_session``).
-        """
-        scope = INFERRED if session is None else session
-        key = _chain([*messages, {"role": "assistant", "content": text}])[-1]
-        turn = RecordedTurn(name, len(messages), array("i", prompt_ids), array("i", token_ids))
+    def restore(self, turn: Turn, feedback: Sequence[Feedback] = ()) -> None:
+        """Remember a reply, and what was said of it, without telling the sinks."""
         with self._lock:
-            known = (scope, key) in self._turns
-            if known and session is None:
+            if feedback:
+                self._feedback[turn.id] = [*feedback]
+            if turn.node.startswith(INFERRED) and turn.node in self._nodes:
                 self.num_collisions += 1
             else:
-                self._turns[scope, key] = turn
-            self._turns.move_to_end((scope, key))
-            self._num_turns[scope] += not known
+                self._nodes[turn.node] = turn.id
+            self._turns[turn.id] = turn
+            self._sessions.setdefault((turn.owner, turn.session), {})[turn.id] = None
             while len(self._turns) > self._max_turns:
-                self._forget_oldest()
+                self._drop(next(iter(self._turns)))
 
-    def _forget_oldest(self) -> None:
-        (scope, _), _ = self._turns.popitem(last=False)
-        self._num_turns[scope] -= 1
-        if not self._num_turns[scope]:
-            del self._num_turns[scope]
+    def give(self, owner: str, feedback: Feedback) -> Turn | None:
+        """Attach feedback to a turn of its owner and return the turn; None if there is none."""
+        with self._lock:
+            turn = self._turns.get(feedback.turn)
+            if turn is None or turn.owner != owner:
+                return None
+            self._feedback.setdefault(feedback.turn, []).append(feedback)
+        for sink in self._sinks:
+            sink.feedback(feedback)
+        return turn
+
+    def summaries(self, owner: str) -> list[SessionSummary]:
+        """Return an owner's sessions, the last used first."""
+        with self._lock:
+            rows = []
+            for (whose, name), ids in self._sessions.items():
+                if whose == owner:
+                    times = [self._turns[turn].created for turn in ids]
+                    rows.append(SessionSummary(name, len(ids), min(times), max(times)))
+        return sorted(rows, key=lambda row: row.updated, reverse=True)
+
+    def turns(self, owner: str, session: str) -> list[tuple[Turn, list[Feedback]]]:
+        """Return a session's turns in the order they were answered, each with its feedback."""
+        with self._lock:
+            return [
+                (self._turns[turn], list(self._feedback.get(turn, ())))
+                for turn in self._sessions.get((owner, session), ())
+            ]
+
+    def conversation(self, owner: str, turn_id: str) -> "list[Message] | None":
+        """Return all messages up to and including a reply, or None if they are not all kept."""
+        messages: list[Message] = []
+        with self._lock:
+            at: str | None = turn_id
+            while at is not None:
+                turn = self._turns.get(at)
+                if turn is None or turn.owner != owner:
+                    return None
+                messages = [*turn.messages, turn.reply, *messages]
+                at = turn.parent
+        return messages
+
+    def forget(self, owner: str, session: str) -> int:
+        """Remove a session, from the sinks too; return how many turns were in memory."""
+        with self._lock:
+            ids = tuple(self._sessions.get((owner, session), ()))
+            for turn in ids:
+                self._drop(turn)
+        for sink in self._sinks:
+            sink.forget(owner, session)
+        return len(ids)
+
+    def _drop(self, turn_id: str) -> None:
+        turn = self._turns.pop(turn_id)
+        if self._nodes.get(turn.node) == turn_id:
+            del self._nodes[turn.node]
+        self._feedback.pop(turn_id, None)
+        ids = self._sessions[turn.owner, turn.session]
+        del ids[turn_id]
+        if not ids:
+            del self._sessions[turn.owner, turn.session]
 
 
 def new_session() -> str:
@@ -121,22 +192,48 @@ def new_session() -> str:
     return f"auto-{uuid.uuid4().hex[:16]}"
 
 
+def node(owner: str, session: str | None, messages: Sequence[Message]) -> str:
+    """Return where a conversation that ends in a reply is found again; see ``find``."""
+    return _node(owner, session, _chain(messages)[-1])
+
+
+def _node(owner: str, session: str | None, digest: bytes) -> str:
+    kind = INFERRED if session is None else NAMED
+    return f"{kind}{owner}:{session or ''}:{digest.hex()}"
+
+
 def _chain(messages: Sequence[Message]) -> list[bytes]:
     """Return one digest per message, each of all messages up to it."""
     digests, digest = [], b""
     for message in messages:
-        digest = hashlib.sha256(digest + _canonical(message).encode()).digest()
+        digest = hashlib.sha256(
+            digest + _canonical(message).encode(errors="surrogatepass")
+        ).digest()
         digests.append(digest)
     return digests
 
 
 def _canonical(message: Message) -> str:
-    """Return a message as text, equal for what clients send back in different shapes."""
-    fields = {
-        name: value
-        for name, value in message.items()
-        if value is not None and not (name in IGNORED_KEYS and not value)
-    }
-    if isinstance(fields.get("content"), list):
-        fields["content"] = "".join(part["text"] for part in fields["content"])
+    """Return a message as text, equal for what clients send back in different shapes.
+
+    Clients give calls other ids, write their arguments anew, drop thoughts and strip white space
+    around a reply; none of that is another conversation.
+    """
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content)
+    fields: dict[str, Any] = {"role": message["role"], "content": content}
+    if message["role"] == "assistant":
+        fields["content"] = content.strip()
+        if message.get("tool_calls"):
+            fields["tool_calls"] = [_canonical_call(call) for call in message["tool_calls"]]
     return json.dumps(fields, sort_keys=True, ensure_ascii=False)
+
+
+def _canonical_call(call: Mapping[str, Any]) -> list[Any]:
+    function = call["function"]
+    try:
+        arguments = json.loads(function["arguments"])
+    except (ValueError, RecursionError):
+        arguments = function["arguments"]
+    return [function["name"], arguments]

@@ -1,70 +1,110 @@
-"""A streamed chat reply: one server-sent event per piece of text, as tokens are sampled."""
+"""A reply as it is sampled: pieces and tokens in the order they become certain.
+
+Wire shapes are others' (``chat_bodies``, ``anthropic``, …): each turns these events into its own.
+"""
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from . import responses
 from .engine import Ticket
+from .formats.pieces import Piece
 from .gateway import Gateway, Job
-from .renderer import TextStream
+from .reply import Answer
 from .types import Generation, Token
 
-_Event = tuple[int, Token | None]  # (choice, token); (choice, None) when the choice has ended
+_Arrival = tuple[int, Token | None]  # (choice, token); (choice, None) when the choice has ended
 
 
-async def events(gateway: Gateway, job: Job) -> AsyncGenerator[bytes, None]:
+@dataclass(frozen=True)
+class Progress:
+    """News of one choice.
+
+    Attributes:
+        index: which choice.
+        pieces: what has become certain; may be empty beside a token.
+        first_call: number of calls before those in ``pieces``.
+        token: the token sampled, None for the rest at the end.
+        calls: the calls in ``pieces`` in OpenAI's shape.
+    """
+
+    index: int
+    pieces: tuple[Piece, ...]
+    token: Token | None = None
+    first_call: int = 0
+    calls: tuple[dict[str, object], ...] = ()
+
+
+@dataclass(frozen=True)
+class End:
+    """A choice has ended."""
+
+    index: int
+    answer: Answer
+
+
+async def sample(gateway: Gateway, job: Job) -> AsyncGenerator[Progress | End, None]:
     """Yield the events of a reply; leaving early cancels the requests in the engine.
+
+    The first event of each choice is empty and says that the engine has taken it. A choice that
+    its client left is recorded as far as it was told, and is not trained on.
 
     Raises:
         ContextOverflow: before the first event.
         EngineError: the engine failed.
     """
-    queue: asyncio.Queue[_Event] = asyncio.Queue()
+    queue: asyncio.Queue[_Arrival] = asyncio.Queue()
     tickets = _submit(gateway, job, queue)
-    streams = [TextStream(gateway.renderer, job.request.stop_strings) for _ in tickets]
-    ended: dict[int, Generation] = {}
+    readers = [gateway.reader(job) for _ in tickets]
+    seen: list[list[Token]] = [[] for _ in tickets]
+    ended: set[int] = set()
+    gateway.started(len(tickets))
     try:
         for index in range(len(tickets)):
-            yield _event(job, responses.delta(index, {"role": "assistant", "content": ""}))
+            yield Progress(index, ())
         while len(ended) < len(tickets):
             index, token = await queue.get()
+            reader = readers[index]
+            before = reader.num_calls
+            if token is not None:
+                seen[index].append(token)
+            pieces = reader.finish() if token is None else reader.push(token.id)
+            if reader.ended:
+                tickets[index].cancel()
+            if pieces or token is not None:
+                calls = tuple(reader.call(i) for i in range(before, reader.num_calls))
+                yield Progress(index, tuple(pieces), token, before, calls)
             if token is None:
-                ended[index] = generation = tickets[index].future.result()
-                gateway.record(job, generation)
-                rest = streams[index].finish()
-                if rest:
-                    yield _event(job, responses.delta(index, {"content": rest}))
-                yield _last(job, index, generation)
-                continue
-            text = streams[index].push(token.id)
-            listing = (
-                responses.logprobs(gateway, [token.id], [token.logprob])
-                if job.request.logprobs
-                else None
-            )
-            if text or listing:
-                yield _event(job, responses.delta(index, {"content": text}, logprobs=listing))
+                answer = reader.answer(tickets[index].future.result())
+                gateway.record(job, index, answer)
+                ended.add(index)
+                yield End(index, answer)
     finally:
-        for ticket in tickets:
-            ticket.cancel()
-    options = job.request.stream_options
-    if options is not None and options.include_usage:
-        generations_G = [ended[index] for index in range(len(tickets))]
-        yield _line(responses.chunk(job, [], usage=responses.usage(job, generations_G)))
-    yield b"data: [DONE]\n\n"
+        gateway.started(-len(tickets))
+        for index, ticket in enumerate(tickets):
+            if index not in ended:
+                ticket.cancel()
+                gateway.record(job, index, readers[index].answer(_so_far(seen[index])))
 
 
-def _submit(gateway: Gateway, job: Job, queue: "asyncio.Queue[_Event]") -> list[Ticket]:
+def _so_far(tokens: list[Token]) -> Generation:
+    return Generation(
+        token_ids_T=tuple(token.id for token in tokens),
+        logprobs_T=tuple(token.logprob for token in tokens),
+        versions_T=tuple(token.version for token in tokens),
+        finish_reason="cancelled",
+    )
+
+
+def _submit(gateway: Gateway, job: Job, queue: "asyncio.Queue[_Arrival]") -> list[Ticket]:
     loop = asyncio.get_running_loop()
 
-    def post(event: _Event) -> None:
+    def post(arrival: _Arrival) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody reads any more
-            loop.call_soon_threadsafe(queue.put_nowait, event)
+            loop.call_soon_threadsafe(queue.put_nowait, arrival)
 
     def on_end(index: int, future: Future[Generation]) -> None:
         post((index, None))
@@ -78,16 +118,3 @@ def _submit(gateway: Gateway, job: Job, queue: "asyncio.Queue[_Event]") -> list[
         ticket.future.add_done_callback(partial(on_end, index))
         tickets.append(ticket)
     return tickets
-
-
-def _last(job: Job, index: int, generation: Generation) -> bytes:
-    fields = responses.token_fields(job, generation) if job.request.return_token_ids else {}
-    return _event(job, responses.delta(index, {}, generation.finish_reason, **fields))
-
-
-def _event(job: Job, choice: dict[str, Any]) -> bytes:
-    return _line(responses.chunk(job, [choice]))
-
-
-def _line(body: dict[str, Any]) -> bytes:
-    return f"data: {json.dumps(body, ensure_ascii=False)}\n\n".encode()

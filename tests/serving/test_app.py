@@ -114,11 +114,11 @@ def test_official_client_whole_and_streamed(server: PolicyServer) -> None:
             assert usage is not None and whole.usage is not None
             assert usage.completion_tokens == whole.usage.completion_tokens == sum(listed)
             assert [model.id async for model in client.models.list()] == ["tiny"]
-            with pytest.raises(openai.BadRequestError, match="unsupported field 'tools'"):
+            with pytest.raises(openai.BadRequestError, match="unsupported field 'top_k'"):
                 await client.chat.completions.create(
                     model="tiny",
                     messages=[{"role": "user", "content": "x"}],
-                    tools=[{"type": "function", "function": {"name": "f"}}],
+                    extra_body={"top_k": 4},
                 )
             with pytest.raises(openai.NotFoundError, match="use 'tiny'"):
                 await client.chat.completions.create(
@@ -146,13 +146,19 @@ def test_stop_strings_are_cut_in_both_modes(server: PolicyServer) -> None:
         (b"{nope", None, "JSON"),
         (b"[]", None, "object"),
         ({"messages": []}, "messages", "at least 1"),
-        ({"messages": [USER], "tools": []}, "tools", "unsupported"),
+        ({"messages": [USER], "top_k": 4}, "top_k", "unsupported"),
+        ({"messages": [USER], "presence_penalty": 0.5}, "presence_penalty", "not offered"),
+        ({"messages": [USER], "tool_choice": "required"}, "tool_choice", "needs tools"),
+        ({"messages": [USER], "tool_choice": "maybe"}, "tool_choice", "auto"),
+        ({"messages": [USER], "chat_template_kwargs": {"x": 1}}, "chat_template_kwargs", "'x'"),
         ({"messages": [USER], "max_tokens": "5"}, "max_tokens", "integer"),
         ({"messages": [USER], "max_tokens": 0}, "max_tokens", "greater"),
         ({"messages": [USER], "temperature": -1}, "temperature", "greater"),
-        ({"messages": [USER], "top_logprobs": 3}, "top_logprobs", "sampled"),
+        ({"messages": [USER], "top_logprobs": 3}, "top_logprobs", "logprobs"),
+        ({"messages": [USER], "logprobs": True, "top_logprobs": 21}, "top_logprobs", "20"),
         ({"messages": [{"role": "user", "content": "x " * 2000}]}, "messages", "context"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role", "system"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages.0.role", "system"),
+        ({"messages": [{**USER, "tool_call_id": "1"}]}, "messages", "tool's"),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(

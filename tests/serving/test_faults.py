@@ -29,9 +29,9 @@ CHAT = "/v1/chat/completions"
     ("extra", "param"),
     [
         ({"temperature": 1e-39}, "temperature"),
-        ({"metadata": {"a": "b"}}, "metadata"),
+        ({"metadata": {"a": 1}}, "metadata.a"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
-        ({"messages": [{**USER, "name": "Ann"}]}, "messages.0.name"),
+        ({"messages": [{**USER, "name": "Ann"}]}, "messages.name"),
         ({"user": "a\nb"}, "user"),
         ({"user": "a" * 257}, "user"),
         ({"messages": [{"role": "user", "content": "x" * (33 * 2048)}]}, "messages"),

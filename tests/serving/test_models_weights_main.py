@@ -10,7 +10,6 @@ import torch
 from serving import models, weights
 from serving.__main__ import UsageError, main, parse
 from serving.errors import ModelError
-from serving.sessions import SessionStore
 
 
 def test_unknown_models_name_the_legal_ones(tmp_path: Path) -> None:
@@ -48,43 +47,6 @@ def test_publications_are_whole_and_old_ones_go(tmp_path: Path) -> None:
         "weights-00000003.safetensors",
     ]
     assert torch.equal(weights.read(path, {"a": tensor})["a"], tensor)
-
-
-def test_the_least_recently_used_turn_is_forgotten() -> None:
-    store = SessionStore(max_turns=2)
-    asked = [{"role": "user", "content": "x"}]
-    for text in ("a", "b"):
-        store.record("s", asked, text, [1], [2], "s")
-    said = [[*asked, {"role": "assistant", "content": text}] for text in "abc"]
-    assert store.find("s", said[0]) is not None
-    store.record("s", asked, "c", [1], [2], "s")
-    assert store.find("s", said[1]) is None
-    assert store.find("s", said[0]) is not None
-    assert store.find("other", said[0]) is None and store.find(None, said[0]) is None
-
-
-def test_scopes_are_forgotten_with_their_turns() -> None:
-    """Bug prevented: the names of all sessions ever seen kept for ever."""
-    store = SessionStore(max_turns=2)
-    asked = [{"role": "user", "content": "x"}]
-    for name in ("a", "b", "b", "c"):
-        store.record(name, asked, "y", [1], [2], name)
-    assert [store.knows(name) for name in "abc"] == [False, True, True]
-    assert len(store._num_turns) == len(store) == 2
-
-
-def test_an_inferred_turn_is_never_replaced() -> None:
-    """Bug prevented: the tokens of one conversation put into another with equal text."""
-    store = SessionStore()
-    asked = [{"role": "user", "content": "x"}]
-    said = [*asked, {"role": "assistant", "content": "y"}]
-    for number, name in enumerate(("first", "second")):
-        store.record(None, asked, "y", [1], [number], name)
-        store.record("named", asked, "y", [1], [number], "named")
-    inferred, named = store.find(None, said), store.find("named", said)
-    assert inferred is not None and (inferred.session, list(inferred.token_ids_T)) == ("first", [0])
-    assert named is not None and list(named.token_ids_T) == [1]
-    assert store.num_collisions == 1
 
 
 def test_a_download_that_takes_too_long_is_a_model_error(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""The learner's routes: weights, adapters, pause and resume, scores, counters."""
+
+import asyncio
+from pathlib import Path
+
+from aiohttp import web
+
+from .errors import EngineError, RequestRefused
+from .gateway import Gateway
+from .protocol import AdapterRequest, ScoreRequest, WeightsRequest
+from .routes import Route, read
+
+
+class Handlers:
+    """Answers the admin routes."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._engine = gateway.engine
+        self._gateway = gateway
+
+    def table(self) -> list[Route]:
+        """Return the admin routes."""
+        return [
+            Route("POST", "/admin/weights", self.weights, "Load weights in place",
+                  WeightsRequest, "admin"),
+            Route("POST", "/admin/adapters", self.load_adapter, "Load or replace an adapter",
+                  AdapterRequest, "admin"),
+            Route("DELETE", "/admin/adapters/{name}", self.unload_adapter, "Forget an adapter",
+                  access="admin"),
+            Route("POST", "/admin/pause", self.pause, "Stop between two tokens", access="admin"),
+            Route("POST", "/admin/resume", self.resume, "Go on", access="admin"),
+            Route("POST", "/admin/score", self.score, "Log-probs of given tokens",
+                  ScoreRequest, "admin"),
+            Route("GET", "/admin/stats", self.stats, "Counters", access="admin"),
+        ]  # fmt: skip
+
+    async def weights(self, request: web.Request) -> web.Response:
+        """Load a publication."""
+        body = await read(request, WeightsRequest)
+        try:
+            await asyncio.to_thread(self._engine.load, Path(body.path), body.version)
+        except EngineError as error:
+            raise RequestRefused(str(error), field="path") from error
+        return web.json_response({"version": self._engine.version})
+
+    async def load_adapter(self, request: web.Request) -> web.Response:
+        """Load an adapter."""
+        body = await read(request, AdapterRequest)
+        if "adapters" not in self._engine.can:
+            raise RequestRefused("this engine has no adapters", field="name")
+        path = Path(body.path)
+        try:
+            await asyncio.to_thread(self._engine.load_adapter, body.name, path, body.version)
+        except EngineError as error:
+            raise RequestRefused(str(error), field="path") from error
+        return web.json_response({"adapters": dict(self._engine.adapters())})
+
+    async def unload_adapter(self, request: web.Request) -> web.Response:
+        """Forget an adapter."""
+        await asyncio.to_thread(self._engine.unload_adapter, request.match_info["name"])
+        return web.json_response({"adapters": dict(self._engine.adapters())})
+
+    async def pause(self, request: web.Request) -> web.Response:
+        """Stop between two tokens."""
+        await asyncio.to_thread(self._engine.pause)
+        return web.json_response({"paused": True})
+
+    async def resume(self, request: web.Request) -> web.Response:
+        """Go on."""
+        await asyncio.to_thread(self._engine.resume)
+        return web.json_response({"paused": False})
+
+    async def score(self, request: web.Request) -> web.Response:
+        """Score token ids."""
+        body = await read(request, ScoreRequest)
+        future = self._engine.score(body.token_ids, body.temperature)
+        logprobs = await asyncio.wrap_future(future)
+        return web.json_response({"logprobs": logprobs})
+
+    async def stats(self, request: web.Request) -> web.Response:
+        """Return counters."""
+        return web.json_response(dict(self._gateway.stats()))
