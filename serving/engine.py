@@ -134,6 +134,7 @@ LIMITS = {
     "max_len": (2, 1 << 24),
     "prefill_tokens": (1, 1 << 20),
 }
+WEIGHTS = ("fp32", "int8")
 
 
 @dataclass(frozen=True)
@@ -146,9 +147,11 @@ class EngineOptions:
         cached_slots: finished sequences kept for prompts that start like them.
         max_len: most tokens of a prompt and its reply; 0 takes the model's, up to 8192.
         prefill_tokens: most prompt tokens computed in one step beside the decoded ones.
+        weights: ``fp32`` is exact; ``int8`` is faster and lossy: its log-probs are those of the
+            quantised model, which training corrects by importance weights.
 
     Raises:
-        ValueError: a value outside ``LIMITS``.
+        ValueError: a value outside ``LIMITS`` or ``WEIGHTS``.
     """
 
     threads: int = 0
@@ -156,6 +159,7 @@ class EngineOptions:
     cached_slots: int = 32
     max_len: int = 0
     prefill_tokens: int = 256
+    weights: str = "fp32"
 
     def __post_init__(self) -> None:
         for name, (least, most) in LIMITS.items():
@@ -163,3 +167,5 @@ class EngineOptions:
             if not least <= value <= most and not (name == "max_len" and value == 0):
                 zero = "0 or " if name == "max_len" else ""
                 raise ValueError(f"{name} must be {zero}{least}..{most}, not {value}")
+        if self.weights not in WEIGHTS:
+            raise ValueError(f"weights must be {' or '.join(WEIGHTS)}, not {self.weights!r}")

@@ -5,7 +5,7 @@ Covers ``llama``, ``mistral`` (without a sliding window), ``qwen2`` (biases on q
 (norms on q and k). Any other architecture is refused. The attention itself is the caller's
 (``Attend``), so one pass serves cached decoding, prefill and scoring.
 
-Left out: dropout, gradients, quantised weights.
+Left out: dropout, gradients.
 
 Axes: ``_N`` tokens of all sequences of a step laid end to end, ``_V`` vocabulary.
 """
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .errors import ModelError
-from .matrix import Matrix
+from .matrix import Int8Matrix, Matrix, int8_kernel
 
 SUPPORTED = ("llama", "mistral", "qwen2", "qwen3")
 
@@ -77,12 +77,20 @@ class LlamaModel:
             model in place; call ``refresh`` with the names written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, int8: bool = False) -> None:
         """Read ``config.json`` and every ``*.safetensors`` of ``folder``.
 
+        Args:
+            folder: model in HF layout.
+            int8: multiply with quantised matrices; embeddings and norms stay float32.
+
         Raises:
-            ModelError: unsupported architecture, no safetensors, missing or misshapen tensors.
+            ModelError: unsupported architecture, no safetensors, missing or misshapen tensors, no
+                int8 products on this machine.
         """
+        if int8 and not int8_kernel():
+            raise ModelError("this torch multiplies no int8 on this CPU; use weights=fp32")
+        self._matrix_class = Int8Matrix if int8 else Matrix
         config = _read_config(folder)
         self.shape = _shape(config)
         self.params: dict[str, Tensor] = {}
@@ -157,7 +165,7 @@ class LlamaModel:
         return tensor
 
     def _matrix(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
-        matrix = Matrix(weight, bias)
+        matrix = self._matrix_class(weight, bias)
         self._matrices[weight.untyped_storage().data_ptr()] = matrix
         return matrix
 

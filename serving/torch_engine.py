@@ -9,7 +9,7 @@ older weights is dropped.
 Set ``OMP_WAIT_POLICY=PASSIVE`` before torch is imported (``python -m serving`` does): threads that
 spin on a busy machine lose several times their speed.
 
-Left out: GPUs, quantised weights, speculative decoding.
+Left out: GPUs, speculative decoding.
 """
 
 import logging
@@ -78,7 +78,7 @@ class TorchEngine:
     def __init__(self, folder: Path, options: EngineOptions | None = None) -> None:
         self._options = options = options or EngineOptions()
         with torch.inference_mode():
-            self._model = LlamaModel(folder)
+            self._model = LlamaModel(folder, int8=options.weights == "int8")
         self._stop = StopRule(folder)
         shape = self._model.shape
         self._schemas = Schemas(lambda: self._stop.tokenizer, shape.vocab, self._stop.end_ids)
@@ -213,6 +213,7 @@ class TorchEngine:
             ),
             "busy_s": self._busy_s,
             "max_len": self._max_len,
+            "weights": self._options.weights,
             "adapters": self._adapters.versions(),
             **{name: self._counts[name] for name in COUNTERS},
         }

@@ -156,3 +156,8 @@ def test_options_that_cannot_work_are_refused(field: str, value: int) -> None:
     """Bug prevented: an engine that hangs without slots, or asks for all memory."""
     with pytest.raises(ValueError, match=rf"{field} must be .* not {value}"):
         EngineOptions(**{field: value})
+
+
+def test_an_unknown_kind_of_weights_is_refused() -> None:
+    with pytest.raises(ValueError, match="fp32 or int8, not 'int4'"):
+        EngineOptions(weights="int4")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Qwen2Config, Qwen3Config
 
 from serving import weights
 from serving.engine import EngineOptions
@@ -337,6 +337,56 @@ def test_engines_by_name(tiny: Path) -> None:
         build_engine("torsh", tiny)
     with pytest.raises(ModelError, match="not part of this version"):
         build_engine("sglang", tiny)
+
+
+def test_int8_is_near_and_requantised_by_a_load(tiny: Path, tmp_path: Path) -> None:
+    """Bug prevented: old quantised weights under a new version; rows that change each other."""
+    options = EngineOptions(threads=1, max_slots=8, cached_slots=2, weights="int8")
+    engine = TorchEngine(tiny, options)
+    try:
+        assert engine.stats()["weights"] == "int8"
+        engine.load(_changed_weights(tiny, tmp_path, 1), 1)
+        alone = run(engine, PROMPT, max_tokens=30, seed=4, ignore_end=True)
+        prompts = [PROMPT[: 20 + 9 * i] for i in range(6)]
+        beside = [engine.submit(p, Sampling(max_tokens=30, ignore_end=True)) for p in prompts]
+        again = run(engine, PROMPT, max_tokens=30, seed=4, ignore_end=True)
+        assert again.token_ids_T == alone.token_ids_T
+        assert all(ticket.future.result(60) for ticket in beside)
+        ids = [*PROMPT, *alone.token_ids_T]
+        scores = engine.score([ids]).result(60)[0]
+        assert scores[len(PROMPT) - 1 :] == pytest.approx(alone.logprobs_T, abs=1e-3)
+    finally:
+        engine.close()
+    exact = TorchEngine(tiny, OPTIONS)
+    try:
+        exact.load(_changed_weights(tiny, tmp_path, 1), 1)
+        wanted = exact.score([ids]).result(60)[0]
+    finally:
+        exact.close()
+    assert scores == pytest.approx(wanted, abs=0.2)
+    assert scores != wanted
+
+
+@pytest.mark.model
+def test_int8_error_on_the_real_model(smollm: Path) -> None:
+    """Bug prevented: a kernel that saturates, whose log-probs are of no model at all."""
+    texts = [
+        "The capital of France is Paris. It lies on the Seine and has two million people.",
+        "def fib(n):\n    a, b = 0, 1\n    for _ in range(n):\n        a, b = b, a + b\n",
+        "<|im_start|>user\nCount the lines.<|im_end|>\n<|im_start|>assistant\nwc -l *<|im_end|>\n",
+    ]
+    tokenizer = AutoTokenizer.from_pretrained(smollm)
+    ids = [tokenizer.encode(text) for text in texts]
+    scores = []
+    for kind in ("fp32", "int8"):
+        options = EngineOptions(threads=1, max_slots=1, cached_slots=0, weights=kind)
+        engine = TorchEngine(smollm, options)
+        try:
+            scores.append(torch.tensor([x for row in engine.score(ids).result(60) for x in row]))
+        finally:
+            engine.close()
+    error = (scores[1] - scores[0]).abs()
+    assert 0 < error.mean() < 0.15 and error.max() < 1.5
 
 
 @pytest.mark.model
