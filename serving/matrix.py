@@ -80,8 +80,8 @@ class Int8Matrix(Matrix):
         whole = (x / scale_N).round_()
         high = (whole / HIGH).round_()
         halves = torch.cat((high, whole.sub_(high, alpha=HIGH))).to(torch.int8)
-        high, low = self._multiply(halves).split(len(x))
-        product = low.add(high, alpha=HIGH).mul_(scale_N)
+        sums = self._multiply(halves)
+        product = sums[len(x) :].add(sums[: len(x)], alpha=HIGH).mul_(scale_N)
         return product if self.bias is None else product.add_(self.bias)
 
     def _multiply(self, rows: Tensor) -> Tensor:
