@@ -25,6 +25,7 @@ class AdapterHandle:
         path: its folder.
         num_uses: our requests that name it.
         is_current: neither replaced nor forgotten.
+        is_forgotten: its requests must end.
     """
 
     name: str
@@ -33,6 +34,7 @@ class AdapterHandle:
     path: str
     num_uses: int = 0
     is_current: bool = True
+    is_forgotten: bool = False
 
 
 class AdapterTable:
@@ -52,8 +54,10 @@ class AdapterTable:
         """Return a handle for a new version; it is not in use yet.
 
         Raises:
-            EngineError: no such files, or an older version.
+            EngineError: no name, no such files, or an older version.
         """
+        if not name:
+            raise EngineError("an adapter needs a name; the empty one is the base model")
         for part in PARTS:
             if not (path / part).is_file():
                 raise EngineError(f"{path} is no adapter in peft's layout: it has no {part}")
@@ -65,16 +69,24 @@ class AdapterTable:
             lora = f"{name}@{version}.{self._count}"
         return AdapterHandle(name, version, lora, str(path.resolve()))
 
-    def replace(self, name: str, handle: AdapterHandle | None) -> AdapterHandle | None:
-        """Put a handle (or nothing) in a name's place; return the old one if nobody uses it."""
+    def put(self, handle: AdapterHandle) -> AdapterHandle | None:
+        """Use a handle from now on; return the one before it if nobody uses that any more."""
         with self._lock:
-            old = self._current.pop(name, None)
-            if handle is not None:
-                self._current[name] = handle
+            old = self._current.get(handle.name)
+            self._current[handle.name] = handle
             if old is None:
                 return None
             old.is_current = False
             return old if old.num_uses == 0 else None
+
+    def forget(self, name: str) -> AdapterHandle | None:
+        """Stop using an adapter; return its handle, if there was one."""
+        with self._lock:
+            old = self._current.pop(name, None)
+            if old is not None:
+                old.is_current, old.is_forgotten = False, True
+                old.num_uses += 1  # until its owner gives it back
+            return old
 
     def take(self, name: str) -> AdapterHandle | None:
         """Begin to use an adapter; "" is none.

@@ -31,13 +31,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .calls import fail
 from .engine import EngineOptions, OnToken
 from .errors import ContextOverflow, EngineError, ModelError, RequestRefused
 from .sglang_adapters import AdapterHandle, AdapterTable
 from .sglang_fleet import Fleet, Limits
 from .sglang_http import SglangServer
-from .sglang_request import Request, SglangTicket
+from .sglang_request import Request, SglangTicket, fail
 from .sglang_runner import Runner
 from .sglang_scoring import score
 from .sglang_weights import Publications
@@ -190,12 +189,16 @@ class SglangEngine:
             handle = self._adapters.make(name, Path(path), version)
             self._wait(self._fleet.load_adapter(handle), 3 * self._limits.change_s)
             self._counts["adapter_loads"] += 1
-            self._unload(self._adapters.replace(name, handle))
+            old = self._adapters.put(handle)
+            if old is not None:
+                self._wait(self._fleet.unload_adapter(old), 2 * self._limits.change_s)
 
     def unload_adapter(self, name: str) -> None:
-        """Forget an adapter once its requests have ended; see ``Engine.unload_adapter``."""
+        """Forget an adapter and fail its requests; see ``Engine.unload_adapter``."""
         with self._publishing:
-            self._unload(self._adapters.replace(name, None))
+            handle = self._adapters.forget(name)
+            if handle is not None:
+                self._wait(self._runner.drop_adapter(handle), 2 * self._limits.change_s)
 
     def adapters(self) -> Mapping[str, int]:
         """Loaded adapters and their versions."""
@@ -271,10 +274,6 @@ class SglangEngine:
         work.close()
         self._adapters.give_back(handle)
         raise EngineError("the engine is closed")
-
-    def _unload(self, handle: AdapterHandle | None) -> None:
-        if handle is not None:
-            self._wait(self._fleet.unload_adapter(handle), 2 * self._limits.change_s)
 
     def _call_soon(self, action: Callable[[], object]) -> None:
         with self._lock:

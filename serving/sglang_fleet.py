@@ -151,9 +151,9 @@ class Fleet:
         server.gone.set()
 
     async def suspect(self, server: SglangServer, reason: str) -> None:
-        """A request lost it: ask whether it is there at all."""
+        """A request fared badly there: see whether it is there at all, and still the same."""
         try:
-            await server.get("/model_info", PROBE_S)
+            await self._check(server)
         except (ServerLost, ServerRefused) as error:
             self.evict(server, f"{reason}; then {error}")
 
@@ -274,7 +274,7 @@ class Fleet:
         """All or nothing: those that did not follow leave, unless nobody followed.
 
         Args:
-            fatal: in a refusal, says that the server did not keep what it had.
+            fatal: in a refusal, says that the server may hold a mixture now.
         """
         errors = {server: answer for server, answer in zip(servers, answers, strict=True) if answer}
         for error in errors.values():
@@ -283,7 +283,8 @@ class Fleet:
         none_took = len(errors) == len(servers)
         for server, error in errors.items():
             refused = isinstance(error, ServerRefused)
-            if not (none_took and refused) or (fatal is not None and fatal in str(error)):
+            server.is_mixed |= not refused or (fatal is not None and fatal in str(error))
+            if not none_took or server.is_mixed:
                 self.evict(server, f"did not take {what}: {error}")
         if none_took:
             said = "; ".join(map(str, errors.values())) or f"none is alive: {self.reasons()}"
@@ -318,6 +319,7 @@ class Fleet:
         info = await server.get("/server_info")
         server.loads = await server.get("/v1/loads")
         server.info = {**info, "weight_version": model["weight_version"]}
+        server.first_path = server.first_path or str(model["model_path"])
 
     def _join(self, server: SglangServer) -> None:
         server.gone = asyncio.Event()
@@ -341,6 +343,7 @@ class Fleet:
         heard_at = server.heard_at
         try:
             server.loads = await server.get("/v1/loads", PROBE_S)
+            await self._check(server)
         except ServerLost as error:
             if isinstance(error.__cause__, TimeoutError):
                 server.num_slow += 1 if server.heard_at == heard_at else 0
@@ -350,6 +353,21 @@ class Fleet:
         except ServerRefused as error:
             self.evict(server, str(error))
 
+    async def _check(self, server: SglangServer) -> None:
+        """See that it has what we gave it: a server may die and be back between two probes."""
+        loads, adapters = self.num_loads, {handle.lora for handle in self.adapters}
+        model = await server.get("/model_info", PROBE_S)
+        cards = (await server.get("/v1/models", PROBE_S))["data"] if adapters else []
+        if self.changing.locked() or loads != self.num_loads:
+            return  # either answer may be of before or after
+        version = as_version(model["weight_version"])
+        path = server.first_path if self._folder is None else str(self._folder)
+        if version != self.version or str(model["model_path"]) != path:
+            raise ServerRefused(f"{server.url} has other weights: it was started again", 409)
+        adapters &= {handle.lora for handle in self.adapters}
+        if not adapters <= {card["id"] for card in cards}:
+            raise ServerRefused(f"{server.url} lacks adapters: it was started again", 409)
+
     async def _welcome(self, server: SglangServer) -> None:
         """Bring a server that answers again to the state of the others, then let it in."""
         await self._read_info(server)
@@ -358,13 +376,12 @@ class Fleet:
                 await server.post("/pause_generation", {"mode": "in_place"})
             else:
                 await server.post("/continue_generation", {"torch_empty_cache": False})
-            if self._folder is not None:
-                await self._update(server, self._folder, self.version)
-            elif as_version(server.info["weight_version"]) != self.version:
-                raise EngineError(
-                    f"it has version {server.info['weight_version']}, the others {self.version}; "
-                    "it waits for the next publication"
-                )
+            said = as_version(server.info["weight_version"])
+            if self._folder is not None or server.is_mixed or said != self.version:
+                # before any publication of ours: what it served when we met
+                folder = self._folder or Path(server.first_path)
+                await self._update(server, folder, self.version)
+                server.is_mixed = False
             loaded = await server.get("/v1/models")
             names = {card["id"] for card in loaded["data"]}
             for handle in self.adapters:

@@ -7,15 +7,16 @@ Left out: the OpenAI routes, weights over tensors or process groups, tokenizing.
 """
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 import aiohttp
 
 CONNECT_S = 10.0
 ANSWER_S = 30.0  # for routes that compute nothing
-NOT_FOUND = 404
+END_S = 1.0
 SERVER_FAULT = 500
 DATA, DONE = b"data:", b"[DONE]"
 
@@ -50,6 +51,8 @@ class SglangServer:
         gone: set while it does not; requests in flight there move on.
         reason: why it is not alive.
         num_running: our requests there.
+        first_path: the weights it served when first met.
+        is_mixed: may hold half of an update.
         heard_at: loop time of its last sign of life.
         loads: the last ``/v1/loads``.
     """
@@ -60,6 +63,8 @@ class SglangServer:
         self.alive = False
         self.gone = asyncio.Event()
         self.reason = "not reached yet"
+        self.first_path = ""
+        self.is_mixed = False
         self.num_running = 0
         self.num_slow = 0  # probes in a row without an answer
         self.heard_at = 0.0
@@ -81,7 +86,7 @@ class SglangServer:
         """Return a whole reply; bounded by the caller, since a long reply may take an hour."""
         return await self._call("POST", "/generate", body, None, self._keys[0])
 
-    async def stream(self, body: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the events of a streamed reply; leaving the iterator closes the connection."""
         try:
             async with self._request("POST", "/generate", body, None, self._keys[0]) as response:
@@ -166,6 +171,10 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, A
                 continue
             data = bytes(line[len(DATA) :]).strip()
             if data == DONE:
+                # read on to the body's end, or the connection cannot be used again
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(END_S):
+                        await response.content.read()
                 return
             yield json.loads(data)
 

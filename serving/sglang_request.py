@@ -17,7 +17,7 @@ from typing import Any, Literal
 from .engine import OnToken
 from .errors import EngineError, RequestRefused
 from .sglang_adapters import AdapterHandle
-from .sglang_http import SERVER_FAULT
+from .sglang_http import SERVER_FAULT, ServerLost
 from .stopping import StopRule
 from .types import FinishReason, Generation, Sampling, Token, Top
 
@@ -45,19 +45,21 @@ class Request:
     num_cached: int = 0
     rid: str = ""
     begun: int = 0  # tokens there were when the present attempt was sent
+    least_version: int = 0  # of a server that has what we gave it, from then on
     token_ids_T: list[int] = field(default_factory=list)
     logprobs_T: list[float] = field(default_factory=list)
     versions_T: list[int] = field(default_factory=list)
     tops_T: list[Top] = field(default_factory=list)
 
-    def body(self, cache_key: str) -> dict[str, Any]:
+    def body(self, version: int, cache_key: str) -> dict[str, Any]:
         """Start an attempt: the body of ``/generate`` for what is still missing.
 
         Args:
+            version: of the weights in use; older ones would not be what we published.
             cache_key: keeps prompts computed under other weights out of this request's prefix.
         """
         self.rid = uuid.uuid4().hex  # all of one length: the server aborts by prefix
-        self.begun = len(self.token_ids_T)
+        self.begun, self.least_version = len(self.token_ids_T), version
         sampling = self.sampling
         params: dict[str, Any] = {
             "max_new_tokens": self.num_tokens - self.begun,
@@ -97,6 +99,7 @@ class Request:
         Raises:
             RequestRefused: the server found the request bad only now.
             EngineError: the model computed NaN, or the server broke.
+            ServerLost: the tokens are of older weights than the server should have.
         """
         if self.settled:
             return None
@@ -164,7 +167,10 @@ class Request:
         for span in meta.get("weight_versions") or ():
             if span["start"] <= at < span["end"]:
                 said = span["version"]
-        return as_version(said)
+        version = as_version(said)
+        if version < self.least_version:
+            raise ServerLost(f"tokens came of version {said}: the server was started again")
+        return version
 
 
 class SglangTicket:
@@ -182,6 +188,12 @@ class SglangTicket:
     def cancel(self) -> None:
         """Stop sampling soon. Idempotent."""
         self._call(self._request.cancelled.set)
+
+
+def fail(future: "Future[Any]", error: Exception) -> None:
+    """Fail a future that nothing has settled yet, unless its owner cancelled it."""
+    if future.set_running_or_notify_cancel():
+        future.set_exception(error)
 
 
 def as_version(said: object) -> int:

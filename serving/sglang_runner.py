@@ -5,17 +5,17 @@ ours) leads to another with the tokens taken so far, a bounded number of times.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .calls import fail
 from .errors import EngineError, RequestRefused
 from .sglang_adapters import AdapterHandle, AdapterTable
 from .sglang_fleet import Fleet, Limits
 from .sglang_http import ServerLost, ServerRefused, SglangServer
-from .sglang_request import ABORTED, Ending, Request
+from .sglang_request import ABORTED, Ending, Request, fail
 from .types import FinishReason
 
 logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 MOST_ATTEMPTS = 6
 ABORT_EVERY_S = 0.5
 ABORT_FOR_S = 5.0
-CLIENT_FAULTS = range(400, 500)
+BAD_REQUESTS = (400, 413, 422)
 
 
 class Runner:
@@ -48,13 +48,17 @@ class Runner:
         self._adapters = adapters
         self._counts = counts
         self._start = start
+        self._open: set[Request] = set()
 
     async def serve(self, request: Request) -> None:
         """A request from its queue to its future; nothing it meets may end the loop."""
         self._counts["open"] += 1
+        self._open.add(request)
         try:
+            _mind_adapter(request)
             async with asyncio.timeout(self._limits.reply_s):
                 reason = await self._attempts(request)
+            _mind_adapter(request)
         except asyncio.CancelledError:
             self._fail(request, EngineError("the engine was closed"))
             raise
@@ -74,6 +78,7 @@ class Runner:
             self._resolve(request, reason)
         finally:
             self._counts["open"] -= 1
+            self._open.discard(request)
             self.release(request.adapter)
 
     async def _attempts(self, request: Request) -> FinishReason:
@@ -152,25 +157,32 @@ class Runner:
             await drop(cancelled, gone, *(() if handed_over else (reading,)))
 
     async def _read(self, request: Request, server: SglangServer) -> Ending:
-        body = request.body(self._fleet.cache_key)
+        body = request.body(self._fleet.version, self._fleet.cache_key)
         is_delta = bool(server.info.get("incremental_streaming_output"))
-        ending: Ending | None
         try:
             if request.on_token is None:
-                ending = request.take(await server.generate(body), is_delta=False)
-            else:
-                ending = None
-                async for out in server.stream(body):
-                    ending = request.take(out, is_delta)
-                    if ending is not None:
-                        break
+                out = await server.generate(body)
+                await self._while_paused()
+                return _said(request.take(out, is_delta=False), server)
+            ending: Ending | None = None
+            async with contextlib.aclosing(server.stream(body)) as events:
+                async for out in events:
+                    await self._while_paused()
+                    ending = ending or request.take(out, is_delta)
+                    if ending is not None and out["meta_info"].get("finish_reason") is None:
+                        break  # an ending of our own
+            return _said(ending, server)
         except ServerRefused as error:
-            if error.status in CLIENT_FAULTS and not request.token_ids_T:
+            if request.adapter is not None:  # is it the request, or a server without the adapter?
+                await self._fleet.suspect(server, error.message)
+            if error.status in BAD_REQUESTS and not request.token_ids_T and server.alive:
                 raise RequestRefused(error.message) from error
             raise ServerLost(error.message) from error
-        if ending is None:
-            raise ServerLost(f"{server.url} ended a reply without saying why")
-        return ending
+
+    async def _while_paused(self) -> None:
+        """What a server sent just before it stopped is handed on when it may go on."""
+        if self._fleet.paused:
+            await self._fleet.open.wait()
 
     async def _hang_up(
         self, server: SglangServer, rid: str, reading: "asyncio.Future[Ending]"
@@ -193,6 +205,15 @@ class Runner:
             logger.info("a cancelled reply was left to %s: %s", server.url, error)
         finally:
             await drop(reading)
+
+    async def drop_adapter(self, handle: AdapterHandle) -> None:
+        """End the requests of an adapter that was forgotten; give the handle back."""
+        for request in self._open:
+            if request.adapter is handle:
+                request.cancelled.set()
+        unused = self._adapters.give_back(handle)
+        if unused is not None:
+            await self._fleet.unload_adapter(unused)
 
     def release(self, handle: AdapterHandle | None) -> None:
         """End a use of an adapter; one that was replaced is unloaded after its last."""
@@ -223,3 +244,14 @@ async def drop(*futures: "asyncio.Future[Any]") -> None:
     for future in futures:
         future.cancel()
     await asyncio.gather(*futures, return_exceptions=True)
+
+
+def _mind_adapter(request: Request) -> None:
+    if request.adapter is not None and request.adapter.is_forgotten:
+        raise EngineError(f"adapter {request.adapter.name!r} was unloaded")
+
+
+def _said(ending: Ending | None, server: SglangServer) -> Ending:
+    if ending is None:
+        raise ServerLost(f"{server.url} ended a reply without saying why")
+    return ending

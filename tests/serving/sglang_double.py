@@ -81,7 +81,7 @@ class SglangDouble:
             "incremental_streaming_output": incremental,
             "enable_lora": enable_lora,
             "enable_deterministic_inference": True,
-            "grammar_backend": "none",
+            "grammar_backend": "xgrammar",
             "context_length": None,
         }
         self.token_delay_s = token_delay_s
@@ -350,6 +350,7 @@ class SglangDouble:
             stop=(stop,) if isinstance(stop, str) else tuple(stop),
             ignore_end=params.get("ignore_eos", False),
             top_logprobs=body.get("top_logprobs_num", 0),
+            json_schema=params.get("json_schema") or "",
             adapter=lora or "",
         )
         loop, abort_after = asyncio.get_running_loop(), self.abort_after
@@ -387,7 +388,9 @@ class SglangDouble:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         future = asyncio.wrap_future(reply.ticket.future)
-        future.add_done_callback(lambda _: reply.news.set())
+        future.add_done_callback(
+            lambda done: (done.cancelled() or done.exception(), reply.news.set())
+        )
         sent = 0
         while True:
             await reply.news.wait()

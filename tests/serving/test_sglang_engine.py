@@ -144,7 +144,7 @@ def test_requests_that_cannot_be_served(engine: SglangEngine) -> None:
         ({"top_p": 0.0}, "top_p"),
         ({"temperature": -1.0}, "temperature"),
         ({"adapter": "none"}, "adapter"),
-        ({"json_schema": "{}"}, "json_schema"),
+        ({"json_schema": "{"}, "json_schema"),
     ):
         with pytest.raises(RequestRefused) as refused:
             run(engine, PROMPT, **fields)
@@ -454,6 +454,37 @@ def test_an_abort_that_is_not_ours_is_made_good(engine: SglangEngine, double: Sg
         )
 
 
+def test_a_schema_is_not_taken_up_half_way(engine: SglangEngine, double: SglangDouble) -> None:
+    """Bug prevented: an object begun inside an object after a server was lost."""
+    double.abort_after, double.token_delay_s = 5, 0.002
+    schema = '{"type": "array", "items": {"type": "integer"}, "minItems": 20, "maxItems": 20}'
+    sampling = Sampling(max_tokens=400, json_schema=schema, seed=1)
+    sampled = engine.submit(PROMPT, sampling).future.result(30)
+    assert [body["input_ids"] for body in double.bodies] == [PROMPT, PROMPT]
+    assert sampled.finish_reason in ("stop", "length") and len(sampled.token_ids_T) > 20
+    double.abort_after = 5
+    told: list[Token] = []
+    with pytest.raises(EngineError, match="schema"):
+        engine.submit(PROMPT, sampling, told.append).future.result(30)
+
+
+def test_half_an_update_is_never_served(
+    two: tuple[SglangEngine, list[SglangDouble]], tiny: Path, tmp_path: Path
+) -> None:
+    """Bug prevented: a server that failed while it copied goes on with a mixture of weights."""
+    engine, doubles = two
+    for double in doubles:
+        double.refuse["/update_weights_from_disk"] = "Failed to update weights: no memory"
+    with pytest.raises(EngineError, match="no memory"):
+        engine.load(changed(tiny, tmp_path, 1), 1)
+    assert not any(server["alive"] for server in engine.stats()["servers"])
+    for double in doubles:
+        double.refuse.clear()
+    until(lambda: all(server["alive"] for server in engine.stats()["servers"]))
+    assert [double.model_path for double in doubles] == [str(tiny)] * 2
+    assert set(run(engine, PROMPT, max_tokens=3).versions_T) == {0}
+
+
 def test_close_fails_what_is_open(tiny: Path, double: SglangDouble) -> None:
     double.token_delay_s = 0.01
     engine = SglangEngine([double.url], tiny, limits=LIMITS)
@@ -510,8 +541,13 @@ def test_an_adapters_new_version_leaves_replies_in_flight_alone(
         engine.load_adapter("ann", tmp_path / "1", 1)
     with pytest.raises(EngineError, match="peft"):
         engine.load_adapter("bob", tmp_path, 1)
+    cut = engine.submit(PROMPT, Sampling(max_tokens=500, ignore_end=True, adapter="ann"))
+    until(lambda: double.num_running)
     engine.unload_adapter("ann")
     engine.unload_adapter("ann")
+    with pytest.raises(EngineError, match="unloaded"):
+        cut.future.result(10)
+    until(lambda: not double.lora_paths)
     assert not double.lora_paths and engine.adapters() == {}
     with pytest.raises(RequestRefused, match="not loaded"):
         run(engine, PROMPT, adapter="ann")
@@ -523,8 +559,24 @@ def test_a_server_that_comes_back_has_the_adapters(
     engine.load_adapter("ann", adapter(tmp_path / "1", 1), 1)
     double.kill()
     double.restart()
-    until(lambda: double.lora_paths)
     assert set(run(engine, PROMPT, max_tokens=3, adapter="ann").versions_T) == {1}
+    assert double.lora_paths
+
+
+def test_a_server_started_again_unseen_is_found_out(
+    double: SglangDouble, tiny: Path, tmp_path: Path
+) -> None:
+    """Bug prevented: dead and back between two probes, a server serves its first weights."""
+    limits = Limits(reply_s=60, server_s=20, probe_every_s=1)
+    engine = SglangEngine([double.url], tiny, limits=limits)
+    engine.load(changed(tiny, tmp_path, 3), 3)
+    for fields in ({"max_tokens": 5}, {"max_tokens": 5, "temperature": 0.5}):
+        double.kill()
+        double.restart()
+        assert double.told_version == "default"
+        assert set(run(engine, PROMPT, **fields).versions_T) == {3}
+    assert engine.stats()["evictions"] == 2
+    engine.close()
 
 
 # joining
@@ -537,7 +589,7 @@ def test_keys_and_options(tiny: Path) -> None:
         options = EngineOptions(max_len=128)
         engine = SglangEngine([double.url], tiny, options, "user", "root", LIMITS)
         assert engine.version == 7 and engine.max_len == 128
-        assert engine.can == {"adapters", "top_logprobs"}
+        assert engine.can == {"adapters", "top_logprobs", "json_schema"}
         assert set(run(engine, PROMPT, max_tokens=2).versions_T) == {7}
         engine.pause()
         engine.resume()
