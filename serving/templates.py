@@ -71,7 +71,7 @@ class ModelTemplate:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self.source = str(tokenizer.chat_template)
+        self.source = str(tokenizer.get_chat_template())
         added = tokenizer.added_tokens_decoder.values()
         self.special_tokens = frozenset(token.content for token in added)
 

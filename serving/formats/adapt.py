@@ -4,7 +4,8 @@ What a template can do is found once by rendering probes. What it cannot do is w
 messages instead, in the words of the model's format: calls as text of the assistant's message,
 results as a user message, tools as part of the system message.
 
-Left out: images, which stay where they are; reasoning, which is the renderer's.
+Content in parts becomes text unless it holds more than text. Left out: images, which stay where
+they are; reasoning, which is the renderer's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +95,8 @@ def adapt(
     """
     adapted: list[dict[str, Any]] = []
     names: dict[str, str] = {}  # of the functions by call id
-    for message in messages:
+    for given in messages:
+        message = {**given, "content": _simple(given.get("content"))}
         calls = message.get("tool_calls") or ()
         names |= {str(call.get("id")): call["function"]["name"] for call in calls}
         role = message["role"]
@@ -196,6 +198,12 @@ def _joined(first: Any, second: Any, between: str) -> Any:
 
 def _parts(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+
+def _simple(content: Any) -> Any:
+    """Return text for text in parts and for nothing: what templates of text models expect."""
+    is_text = isinstance(content, list) and all(part.get("type") == "text" for part in content)
+    return _text_of(content) if is_text or content is None else content
 
 
 def _text_of(content: Any) -> str:

@@ -58,8 +58,11 @@ def good_calls(name: str) -> list[str]:
 def replies(name: str) -> st.SearchStrategy[str]:
     """Return replies to a format: calls, thoughts and rubbish in any order."""
     thoughts = ["<think>\nhm\n</think>\n\n", "<think>", "</think>"]
+    halves = [part for call in good_calls(name) for part in (call[: len(call) // 2], call[-14:])]
     fragment = st.one_of(
-        st.sampled_from(FRAGMENTS), st.sampled_from(good_calls(name)), st.sampled_from(thoughts)
+        st.sampled_from(FRAGMENTS),
+        st.sampled_from(good_calls(name)),
+        st.sampled_from([*thoughts, *halves, " ", "\n"]),
     )
     return st.lists(fragment, max_size=14).map("".join)
 
