@@ -130,7 +130,7 @@ class Gateway:
     ) -> None:
         self.engine = engine
         self.renderer = renderer
-        self.sessions = sessions or SessionStore()
+        self.sessions = SessionStore() if sessions is None else sessions
         self.model_name = model_name
         self.fitness = FitnessLog()
         self.limits = limits or Limits()
