@@ -5,11 +5,13 @@ that was unloaded loads it again from its old path. A replaced adapter is unload
 request that began with it has ended. Used from any thread.
 """
 
+import json
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import EngineError, RequestRefused
+from .sglang_weights import read_header
 
 PARTS = ("adapter_config.json", "adapter_model.safetensors")
 
@@ -54,13 +56,11 @@ class AdapterTable:
         """Return a handle for a new version; it is not in use yet.
 
         Raises:
-            EngineError: no name, no such files, or an older version.
+            EngineError: no name, no adapter in peft's layout, or an older version.
         """
         if not name:
             raise EngineError("an adapter needs a name; the empty one is the base model")
-        for part in PARTS:
-            if not (path / part).is_file():
-                raise EngineError(f"{path} is no adapter in peft's layout: it has no {part}")
+        _check(path)
         with self._lock:
             old = self._current.get(name)
             if old is not None and version < old.version:
@@ -113,3 +113,20 @@ class AdapterTable:
         with self._lock:
             handle.num_uses -= 1
             return handle if handle.num_uses == 0 and not handle.is_current else None
+
+
+def _check(path: Path) -> None:
+    """What a server may not notice, or notice half-way."""
+    for part in PARTS:
+        if not (path / part).is_file():
+            raise EngineError(f"{path} is no adapter in peft's layout: it has no {part}")
+    try:
+        rank = int(json.loads((path / PARTS[0]).read_text())["r"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise EngineError(f"{path / PARTS[0]} has no rank: {error}") from error
+    for name, tensor in read_header(path / PARTS[1]).items():
+        axis = 0 if ".lora_A." in name else -1
+        if ".lora_" in name and tensor.shape[axis] != rank:
+            raise EngineError(f"{path}: {name} is {list(tensor.shape)}, but the rank is {rank}")
+        if not tensor.is_finite():
+            raise EngineError(f"{path}: {name} holds NaN or infinity")

@@ -36,7 +36,7 @@ from .errors import ContextOverflow, EngineError, ModelError, RequestRefused
 from .sglang_adapters import AdapterHandle, AdapterTable
 from .sglang_fleet import Fleet, Limits
 from .sglang_http import SglangServer
-from .sglang_request import Request, SglangTicket, fail
+from .sglang_request import Request, SglangTicket, check_schema, fail
 from .sglang_runner import Runner
 from .sglang_scoring import score
 from .sglang_weights import Publications
@@ -91,7 +91,7 @@ class SglangEngine:
             self._fleet = self._wait(self._make_fleet(urls, api_key, admin_key))
             self._max_len, self._can = _abilities(self._fleet, config, options)
             self._runner = Runner(self._fleet, self._adapters, self._counts, self._start)
-            self._weights = Publications(folder, is_known=self._fleet.version == 0)
+            self._weights = Publications(folder, _weights_now(self._fleet, folder))
         except EngineError as error:
             self.close()
             raise ModelError(str(error)) from error
@@ -119,8 +119,7 @@ class SglangEngine:
     ) -> SglangTicket:
         """Queue a request; see ``Engine.submit``.
 
-        A schema the servers cannot obey is known only to them: it fails the future with
-        ``RequestRefused``.
+        What only a server can tell of a schema fails the future, with ``RequestRefused``.
         """
         ids = [int(token) for token in prompt_ids]
         if not ids or min(ids) < 0 or max(ids) >= self._vocab:
@@ -261,10 +260,7 @@ class SglangEngine:
         if sampling.json_schema:
             if "json_schema" not in self._can:
                 raise RequestRefused("the servers have no grammar backend", field="json_schema")
-            try:
-                json.loads(sampling.json_schema)
-            except ValueError as error:
-                raise RequestRefused(f"no JSON: {error}", field="json_schema") from error
+            check_schema(sampling.json_schema)
 
     def _begin(self, work: Coroutine[Any, Any, None], handle: AdapterHandle | None) -> None:
         with self._lock:
@@ -375,6 +371,15 @@ def _abilities(
     if all((info.get("grammar_backend") or "none") != "none" for info in infos):
         can.add("json_schema")
     return most, frozenset(can)
+
+
+def _weights_now(fleet: Fleet, folder: Path) -> Path | None:
+    """The folder with the weights the servers have, if it can be seen from here."""
+    paths = {server.first_path for server in fleet.servers if server.first_path}
+    path = Path(paths.pop())
+    if not paths and any(path.glob("*.safetensors")):
+        return path
+    return folder if fleet.version == 0 else None
 
 
 def _warn_of_unused(options: EngineOptions) -> None:

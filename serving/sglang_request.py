@@ -8,6 +8,7 @@ Axis: ``_T`` sampled token, over the whole reply.
 """
 
 import asyncio
+import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -23,6 +24,7 @@ from .types import FinishReason, Generation, Sampling, Token, Top
 
 TOP_K_OFF = 1 << 30
 ABORTED: Literal["aborted"] = "aborted"  # the server ended the reply early; no ending of ours
+JSON_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 NAN = "NaN happened"  # what the server says it "matched" when the model computed nonsense
 Ending = Literal["stop", "length", "aborted"]
 
@@ -188,6 +190,39 @@ class SglangTicket:
     def cancel(self) -> None:
         """Stop sampling soon. Idempotent."""
         self._call(self._request.cancelled.set)
+
+
+def check_schema(text: str) -> None:
+    """Refuse what is plainly no JSON schema; only the servers can tell the rest.
+
+    Raises:
+        RequestRefused: no JSON, no object, or a type JSON does not have.
+    """
+    try:
+        pending = [json.loads(text)]
+    except ValueError as error:
+        raise RequestRefused(f"the schema is no JSON: {error}", field="json_schema") from error
+    while pending:
+        part = pending.pop()
+        if not isinstance(part, dict | bool):
+            raise RequestRefused(f"a schema is an object, not {part!r}", field="json_schema")
+        if isinstance(part, bool):
+            continue
+        kinds = part.get("type", [])
+        for kind in kinds if isinstance(kinds, list) else [kinds]:
+            if kind not in JSON_TYPES:
+                raise RequestRefused(
+                    f"a schema's type is one of {', '.join(JSON_TYPES)}, not {kind!r}",
+                    field="json_schema",
+                )
+        for key in ("properties", "$defs"):
+            inner = part.get(key)
+            pending += inner.values() if isinstance(inner, dict) else []
+        for key in ("anyOf", "allOf", "oneOf"):
+            inner = part.get(key)
+            pending += inner if isinstance(inner, list) else []
+        if "items" in part:
+            pending.append(part["items"])
 
 
 def fail(future: "Future[Any]", error: Exception) -> None:

@@ -50,6 +50,22 @@ class Tensor:
     start: int
     num_bytes: int
 
+    def is_finite(self) -> bool:
+        """Whether it holds neither NaN nor infinity; integers and small floats cannot be told."""
+        if self.dtype not in EXPONENTS or not self.num_bytes:
+            return True
+        kind, mask = EXPONENTS[self.dtype]
+        raw = np.memmap(
+            self.file, dtype=np.uint8, mode="r", offset=self.start, shape=(self.num_bytes,)
+        )
+        bits = raw.view(kind)
+        exponent = bits.dtype.type(mask)
+        step = CHUNK_BYTES // bits.itemsize
+        return not any(
+            bool(((bits[at : at + step] & exponent) == exponent).any())
+            for at in range(0, len(bits), step)
+        )
+
 
 def read_header(file: Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file by name.
@@ -89,18 +105,16 @@ class Publications:
 
     Args:
         folder: the model folder the servers started with.
-        is_known: whether the servers have exactly those weights now; if not, only an update of
-            all tensors can be published.
+        current: the folder with the weights they have now; None if it cannot be seen here, and
+            then only an update of all tensors can be published.
     """
 
-    def __init__(self, folder: Path, is_known: bool) -> None:
+    def __init__(self, folder: Path, current: Path | None) -> None:
         self._folder = folder
-        self._base: dict[str, Tensor] = {}
-        for file in sorted(folder.glob("*.safetensors")):
-            self._base |= read_header(file)
+        self._base = _read_folder(folder)
         config = json.loads((folder / "config.json").read_text())
         self._tied = bool(config.get("tie_word_embeddings")) or TIED_HEAD not in self._base
-        self._current = dict(self._base) if is_known else {}
+        self._current = {} if current is None else _read_folder(current)
         self._made: list[Path] = []
         self._count = 0
 
@@ -153,7 +167,7 @@ class Publications:
                     f"{update}: {name} is {list(tensor.shape)}, the model has "
                     f"{list(known[name].shape)}; old weights kept"
                 )
-            if not _is_finite(tensor):
+            if not tensor.is_finite():
                 raise EngineError(f"{update}: {name} holds NaN or infinity; old weights kept")
 
     def _fill(self, made: Path, update: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -177,23 +191,11 @@ class Publications:
             raise EngineError(f"cannot write {made}: {error}; old weights kept") from error
 
 
-def _is_finite(tensor: Tensor) -> bool:
-    if tensor.dtype not in EXPONENTS or not tensor.num_bytes:
-        return True
-    kind, mask = EXPONENTS[tensor.dtype]
-    bits = np.memmap(
-        tensor.file,
-        dtype=np.uint8,
-        mode="r",
-        offset=tensor.start,
-        shape=(tensor.num_bytes,),
-    ).view(kind)
-    step = CHUNK_BYTES // bits.itemsize
-    exponent = bits.dtype.type(mask)
-    return not any(
-        bool(((bits[at : at + step] & exponent) == exponent).any())
-        for at in range(0, len(bits), step)
-    )
+def _read_folder(folder: Path) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        tensors |= read_header(file)
+    return tensors
 
 
 def _merge(tensors: Mapping[str, Tensor], target: Path) -> None:
