@@ -19,7 +19,7 @@ from .protocol import Format, Tool
 Message = Mapping[str, Any]
 Render = Callable[[Sequence[Message], Sequence[Tool]], str]  # raises whatever a template raises
 
-ID = "probe0001"  # nine letters and digits: the only form Mistral's templates accept
+ID = "probe000"  # and a digit: nine characters are all that Mistral's templates accept
 USER: Message = {"role": "user", "content": "probe-question"}
 UNKNOWN_ROLE = "zzprobe"  # no template was written for it
 
@@ -34,7 +34,8 @@ class TemplateSupport:
 
     Attributes:
         tools: the request's tools.
-        tool_calls: calls of an assistant's message.
+        tool_calls: a call of an assistant's message.
+        parallel_calls: several calls of one message.
         tool_role: results. Writing down the name of any role whatever does not count.
         system_role: a system message at the start.
         developer_role: a developer message at the start; as ``tool_role``.
@@ -43,6 +44,7 @@ class TemplateSupport:
 
     tools: bool = False
     tool_calls: bool = False
+    parallel_calls: bool = False
     tool_role: bool = False
     system_role: bool = False
     developer_role: bool = False
@@ -64,7 +66,8 @@ class TemplateSupport:
         as_text = not as_object and shows(
             _dialogue('{"probe_key": "probe-value"}'), "probe_call", "probe-value"
         )
-        before = _dialogue('{"a": 1}' if as_text else {"a": 1})[:2]
+        arguments: Any = '{"a": "probe-other"}' if as_text else {"a": "probe-other"}
+        before = _dialogue(arguments)[:2]
         if not (as_object or as_text):
             before = [USER, {"role": "assistant", "content": "probe-call"}]
         schema = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -72,6 +75,8 @@ class TemplateSupport:
         return cls(
             tools=shows([USER], "probe_tool", tools=[{"type": "function", "function": function}]),
             tool_calls=as_object or as_text,
+            parallel_calls=(as_object or as_text)
+            and shows(_dialogue(arguments, arguments, names=("probe_a", "probe_b")), "probe_b"),
             tool_role=_knows(render, before, "tool", []),
             system_role=shows([{"role": "system", "content": "probe-rule"}, USER], "probe-rule"),
             developer_role=_knows(render, [], "developer", [USER]),
@@ -105,16 +110,17 @@ def adapt(
         elif role == "tool":
             name = str(message.get("name") or names.get(str(message.get("tool_call_id")), ""))
             if support.tool_role:
-                adapted.append({**message, "name": name} if name else dict(message))
+                adapted.append({**message, "name": name} if name else message)
                 continue
             result = format.written_result(name, _text_of(message.get("content")))
             _add(adapted, {"role": "user", "content": result, "written": True})
         elif role == "developer" and not support.developer_role:
             _add(adapted, {**message, "role": "system", "written": True})
         elif role == "user" and adapted and adapted[-1].get("written"):
-            _add(adapted, dict(message))
+            _add(adapted, message)
         else:
-            adapted.append(dict(message))
+            message.pop("tool_calls", None)  # an empty list: templates ask whether it is there
+            adapted.append(message)
     if tools and not support.tools:
         _instruct(adapted, format.instructions(tools))
     if not support.system_role:
@@ -136,7 +142,8 @@ def _add(adapted: list[dict[str, Any]], message: dict[str, Any]) -> None:
 
 
 def _with_calls(message: Message, format: Format, support: TemplateSupport) -> dict[str, Any]:
-    if support.tool_calls:
+    several = len(message["tool_calls"]) > 1
+    if support.parallel_calls if several else support.tool_calls:
         if support.text_arguments:
             return dict(message)
         return {**message, "tool_calls": [_with_object(call) for call in message["tool_calls"]]}
@@ -212,28 +219,34 @@ def _text_of(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _dialogue(arguments: Any) -> list[Message]:
-    """Return a question, a call and its result."""
-    function = {"name": "probe_call", "arguments": arguments}
-    calls = [{"id": ID, "type": "function", "function": function}]
+def _dialogue(*arguments: Any, names: Sequence[str] = ("probe_call",)) -> list[Message]:
+    """Return a question, a message with calls, and their results."""
+    ids = [f"{ID}{number}" for number in range(len(names))]
+    calls = [
+        {"id": id, "type": "function", "function": {"name": name, "arguments": each}}
+        for id, name, each in zip(ids, names, arguments, strict=True)
+    ]
     return [
         USER,
         {"role": "assistant", "content": "", "tool_calls": calls},
-        {"role": "tool", "tool_call_id": ID, "name": "probe_call", "content": "probe-result"},
+        *(_result(id, name) for id, name in zip(ids, names, strict=True)),
     ]
+
+
+def _result(id: str, name: str, role: str = "tool") -> Message:
+    return {"role": role, "tool_call_id": id, "name": name, "content": "probe-result"}
 
 
 def _knows(render: Render, before: Sequence[Message], role: str, after: Sequence[Message]) -> bool:
     """Whether a role means something to the template: what it says is shown, and not in the way
     any role's word would be."""
-    word = "probe-result"
 
     def text(name: str) -> str:
-        message = {"role": name, "tool_call_id": ID, "name": "probe_call", "content": word}
+        message = _result(f"{ID}0", "probe_call", role=name)
         return _rendered(render, [*before, message, *after], ())
 
     own = text(role)
-    return word in own and own != text(UNKNOWN_ROLE).replace(UNKNOWN_ROLE, role)
+    return "probe-result" in own and own != text(UNKNOWN_ROLE).replace(UNKNOWN_ROLE, role)
 
 
 def _rendered(render: Render, messages: Sequence[Message], tools: Sequence[Tool]) -> str:

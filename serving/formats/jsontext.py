@@ -15,6 +15,7 @@ from .pieces import ToolCall
 
 MAX_DEPTH = 100
 MAX_NAME = 256
+_NAME = re.compile(r"[\w./:@#$+-]+")
 _TOKENS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
@@ -106,8 +107,8 @@ def call_of(members: dict[str, Member], *keys: str) -> ToolCall:
 
 def checked_name(name: object) -> str:
     """Return a function's name; raises ``Malformed`` for what cannot be one."""
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
-        raise Malformed("the function's name is not a short printable string")
+    if not isinstance(name, str) or len(name) > MAX_NAME or not _NAME.fullmatch(name):
+        raise Malformed("the function's name is not a short word")
     return name
 
 

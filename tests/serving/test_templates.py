@@ -61,10 +61,12 @@ def test_the_first_place_is_named() -> None:
 
 
 def test_a_conversation_the_template_refuses_is_no_break() -> None:
-    """Bug prevented: "one call at a time" is reported as rewritten history."""
-    report = check(template(LLAMA3))
+    """Bug prevented: a refusal is reported as rewritten history."""
+    short = "{% if messages | length > 9 %}{{ raise_exception('too long') }}{% endif %}"
+    report = check(template(short + CHATML))
     (tools,) = [verdict for verdict in report.verdicts if verdict.kind == "tools"]
-    assert tools.broken is None and "one call at a time" in tools.refused
+    assert tools.broken is None and "too long" in tools.refused
+    assert report.is_append_only
     nothing = check(template("{{ raise_exception('never') }}"))
     assert not nothing.is_append_only
     assert all(verdict.refused for verdict in nothing.verdicts)

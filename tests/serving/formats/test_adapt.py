@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from .chat_templates import CHATML, GEMMA, HERMES, LLAMA3, MISTRAL, template
 from .replies import TOOLS
 
 NOTHING = TemplateSupport(system_role=True)
-ALL = TemplateSupport(tools=True, tool_calls=True, tool_role=True, system_role=True)
+ALL = TemplateSupport(
+    tools=True, tool_calls=True, parallel_calls=True, tool_role=True, system_role=True
+)
 FUNCTION = {"name": "ls", "arguments": '{"path": "/"}'}
 DIALOGUE: list[dict[str, Any]] = [
     {"role": "user", "content": "Look."},
@@ -36,8 +39,8 @@ DIALOGUE: list[dict[str, Any]] = [
     [
         (CHATML, TemplateSupport(system_role=True)),
         (HERMES, ALL),
-        (LLAMA3, ALL),
-        (MISTRAL, TemplateSupport(True, True, True, True, False, text_arguments=True)),
+        (LLAMA3, replace(ALL, parallel_calls=False)),
+        (MISTRAL, replace(ALL, text_arguments=True)),
         (GEMMA, TemplateSupport()),
         ("{{ raise_exception('never') }}", TemplateSupport()),
     ],
@@ -56,7 +59,7 @@ def test_any_failure_of_a_template_means_no_support() -> None:
     assert TemplateSupport.probe(render) == TemplateSupport()
 
 
-@pytest.mark.parametrize("source", [CHATML, HERMES, MISTRAL, GEMMA])
+@pytest.mark.parametrize("source", [CHATML, HERMES, LLAMA3, MISTRAL, GEMMA])
 def test_every_word_reaches_the_prompt(source: str) -> None:
     """Bug prevented: a call, a result, a rule or a tool is left out of the prompt unseen."""
     chat = template(source)
@@ -87,6 +90,17 @@ def test_calls_and_results_become_text() -> None:
         '<tool_call>{"name": "pwd", "arguments": {}}</tool_call>',
     }
     assert adapted[2]["content"] == "ls returned:\nbin etc\npwd returned:\n/\nAnd?"
+
+
+def test_several_calls_are_text_where_the_template_takes_one() -> None:
+    """Bug prevented: the model calls two functions, and its own history is then refused."""
+    llama = FORMATS["llama3"]
+    adapted = adapt(DIALOGUE, TOOLS, llama, replace(ALL, parallel_calls=False))
+    text = '{"name": "ls", "parameters": {"path": "/"}}; {"name": "pwd", "parameters": {}}'
+    assert adapted[1] == {"role": "assistant", "content": text}
+    assert adapted[2]["role"] == "tool"
+    no_calls = [{"role": "assistant", "content": "Hm.", "tool_calls": []}]
+    assert adapt(no_calls, (), llama, ALL) == [{"role": "assistant", "content": "Hm."}]
 
 
 def test_arguments_become_objects_where_the_template_renders_calls() -> None:
