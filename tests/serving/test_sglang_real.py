@@ -4,6 +4,7 @@ Opt-in: the server's environment is several GB. ``scripts/sglang setup`` makes i
 ``pytest -m sglang``.
 """
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -17,12 +18,15 @@ import torch
 from safetensors.torch import load_file
 
 from serving import weights
+from serving.conformance import Terms, check_engine
+from serving.engine import EngineOptions
 from serving.errors import EngineError
 from serving.sglang_engine import SglangEngine
 from serving.sglang_fleet import Limits
+from serving.sglang_http import SglangServer
 from serving.types import Generation, Sampling, Token
 
-from .test_sglang_engine import adapter, changed, until
+from .sglang_cases import adapter, changed, until
 from .test_torch_engine import reference
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +37,19 @@ pytestmark = [pytest.mark.sglang, pytest.mark.slow]
 PROMPT = list(range(3, 90))
 START_S = 600
 LORA = ["--enable-lora", "--max-lora-rank", "16", "--lora-target-modules", "q_proj", "v_proj"]
+LIMITS = Limits(reply_s=300, server_s=60, change_s=120)
+LACKING = {
+    "logprobs_equal_score_at_other_temperatures": "a prompt's log-probs are of temperature 1 only"
+}
+NO_SEEDS = dict.fromkeys(
+    (
+        "equal_seeds_give_equal_tokens",
+        "stop_strings_end_the_reply",
+        "pause_and_resume_lose_nothing",
+        "replies_obey_a_schema",
+    ),
+    "it compares two replies of one seed, which servers without a GPU ignore",
+)
 CPU_LORA = ["--lora-backend", "torch_native"]
 
 
@@ -57,8 +74,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def engine(url: str, tiny: Path) -> Iterator[SglangEngine]:
-    limits = Limits(reply_s=300, server_s=60, change_s=120)
-    engine = SglangEngine([url], tiny, limits=limits)
+    engine = SglangEngine([url], tiny, limits=LIMITS)
     yield engine
     engine.close()
 
@@ -70,6 +86,34 @@ def run(engine: SglangEngine, prompt: list[int], **fields: Any) -> Generation:
 def check(tiny: Path, prompt: list[int], sampled: Generation, temperature: float = 1.0) -> None:
     wanted = reference(tiny, prompt, sampled.token_ids_T, temperature)
     assert sampled.logprobs_T == pytest.approx(wanted, abs=1e-3)
+
+
+def test_it_conforms(url: str, tiny: Path) -> None:
+    """The whole contract; what a CPU server cannot do is named."""
+
+    def make() -> SglangEngine:
+        asyncio.run(first_weights(url, tiny))
+        return SglangEngine([url], tiny, EngineOptions(max_len=1024), limits=LIMITS)
+
+    lacking = {**LACKING, **({} if torch.cuda.is_available() else NO_SEEDS)}
+    terms = Terms(tiny, tolerance=5e-3, wait_s=180)
+    try:
+        report = check_engine(make, terms, lacking=lacking)
+        print(report)
+        report.raise_if_failed()
+    finally:
+        asyncio.run(first_weights(url, tiny))
+
+
+async def first_weights(url: str, tiny: Path) -> None:
+    """Put a server that stands idle back to where it started."""
+    server = SglangServer(url)
+    body = {"model_path": str(tiny), "weight_version": "0", "flush_cache": True}
+    try:
+        await server.post("/continue_generation", {})
+        await server.post("/update_weights_from_disk", body, 120)
+    finally:
+        await server.close()
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
