@@ -16,12 +16,13 @@ from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
+from pydantic import ValidationError
 
 from . import admin, anthropic, chat_bodies, responses_api
 from .errors import ContextOverflow, EngineError, RequestRefused, TooManyRequests
 from .gateway import Caller, Gateway
 from .keys import SESSION_HEADERS, Keys, RateLimit, session_name
-from .protocol import ChatRequest, CompletionRequest, FeedbackRequest, error_body
+from .protocol import ChatRequest, CompletionRequest, FeedbackRequest, error_body, refusal
 from .routes import SESSION_PREFIX, Access, Route, openapi, paths, read
 from .telemetry import Telemetry
 from .turns import Feedback, Turn
@@ -368,6 +369,9 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         body = error_body(str(error), "rate_limit_error", code="rate_limit_exceeded")
         after = {"Retry-After": f"{error.retry_after_s:.0f}"}
         return _error_response(request, body, error.status, after)
+    except ValidationError as error:  # a body that fits its route's model, but not the chat's
+        refused = refusal(error)
+        return _error_response(request, error_body(str(refused), field=refused.field), 400)
     except RequestRefused as error:
         code = "context_length_exceeded" if isinstance(error, ContextOverflow) else ""
         kind = "not_found_error" if error.status == 404 else "invalid_request_error"

@@ -93,7 +93,9 @@ class ScriptedEngine:
     def score(
         self, ids: Sequence[Sequence[int]], temperature: float = 1.0
     ) -> "Future[list[list[float]]]":
-        raise EngineError("a script scores nothing")
+        scores: Future[list[list[float]]] = Future()
+        scores.set_result([[LOGPROB] * (len(row) - 1) for row in ids])
+        return scores
 
     def load(self, update: Path, version: int) -> None:
         self.version = version
