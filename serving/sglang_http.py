@@ -120,7 +120,9 @@ class SglangServer:
                 await self._check(response)
                 raw = await response.read()
         except TimeoutError as error:
-            raise ServerLost(f"{self.url}{path} did not answer in {timeout_s} s") from error
+            raise ServerLost(
+                f"{self.url}{path} did not answer in {timeout_s or CONNECT_S:g} s"
+            ) from error
         except (aiohttp.ClientError, OSError) as error:
             raise ServerLost(f"{self.url}{path}: {_said(error)}") from error
         self._heard()

@@ -17,6 +17,7 @@ from serving.types import Sampling, Token
 
 from .sglang_cases import LIMITS, PROMPT, Stream, adapter, changed, own, run, until
 from .sglang_double import SglangDouble
+from .sglang_protocol import CHECKS, check_protocol
 
 
 @pytest.fixture
@@ -38,6 +39,14 @@ def two(tiny: Path) -> Iterator[tuple[SglangEngine, list[SglangDouble]]]:
         engine = SglangEngine([first.url, second.url], tiny, limits=LIMITS)
         yield engine, [first, second]
         engine.close()
+
+
+@pytest.mark.parametrize("incremental", [False, True])
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_double_does_as_the_server_does(tiny: Path, name: str, incremental: bool) -> None:
+    """Bug prevented: an engine that only works against our idea of the server."""
+    with SglangDouble(tiny, incremental=incremental, token_delay_s=0.005) as double:
+        check_protocol(double.url, tiny, name)
 
 
 # servers that die

@@ -27,6 +27,7 @@ from serving.sglang_http import SglangServer
 from serving.types import Generation, Sampling, Token
 
 from .sglang_cases import adapter, changed, until
+from .sglang_protocol import CHECKS, check_protocol
 from .test_torch_engine import reference
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +87,12 @@ def run(engine: SglangEngine, prompt: list[int], **fields: Any) -> Generation:
 def check(tiny: Path, prompt: list[int], sampled: Generation, temperature: float = 1.0) -> None:
     wanted = reference(tiny, prompt, sampled.token_ids_T, temperature)
     assert sampled.logprobs_T == pytest.approx(wanted, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_it_does_what_the_double_does(url: str, tiny: Path, name: str) -> None:
+    """Bug prevented: a double that was right for another version of the server."""
+    check_protocol(url, tiny, name)
 
 
 def test_it_conforms(url: str, tiny: Path) -> None:
