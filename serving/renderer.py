@@ -96,15 +96,17 @@ class Renderer:
             )
         except (OSError, ValueError) as error:
             raise ModelError(f"{folder} holds no tokenizer that can be read: {error}") from error
-        if not self._tokenizer.chat_template:
-            raise ModelError(f"{folder} has no chat template; use an instruct model")
+        try:
+            self._template = str(self._tokenizer.get_chat_template())
+        except ValueError as error:
+            raise ModelError(f"{folder} has no chat template; use an instruct model") from error
         self.end_ids = end_token_ids(folder)
         added = self._tokenizer.added_tokens_decoder
         names = {token.content for token in added.values() if token.special}
         names |= set(self._tokenizer.all_special_tokens)
         longest_first = sorted(names, key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
-        self.format: Format = detect(str(self._tokenizer.chat_template), names)
+        self.format: Format = detect(self._template, names)
         kept = self.format.kept_tokens
         ids = {token_id for token_id, token in added.items() if token.special}
         ids |= set(self._tokenizer.all_special_ids)
@@ -166,11 +168,14 @@ class Renderer:
         options = context.options or {}
         self._check_options(options)
         try:
-            return self._apply(adapted, tools, **options) + context.opening
+            text = self._apply(adapted, tools, **options)
         except (TemplateError, TypeError, ValueError) as error:
             raise RequestRefused(
                 f"the model's chat template refuses these messages: {error}", field="messages"
             ) from error
+        if context.opening and _opens_thought(text):
+            text += "\n</think>\n\n"
+        return text + context.opening
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of rendered text; special tokens the template wrote count as such."""
@@ -204,7 +209,7 @@ class Renderer:
         self, before: list[int], text: str, drift: Drift, ids: list[int] | None = None
     ) -> Prompt:
         ids = self.encode(text) if ids is None else ids
-        return Prompt((*before, *ids), drift, text.rstrip().endswith(("<think>", "[THINK]")))
+        return Prompt((*before, *ids), drift, _opens_thought(text))
 
     def _apply(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), **options: Any
@@ -222,7 +227,7 @@ class Renderer:
     def _check_options(self, options: Mapping[str, Any]) -> None:
         """Refuse an option that is asked for and that the template does not know."""
         for name, value in options.items():
-            if value and name not in str(self._tokenizer.chat_template):
+            if value and name not in self._template:
                 raise RequestRefused(
                     f"the model's chat template has no option {name!r}",
                     field="chat_template_kwargs",
@@ -250,6 +255,10 @@ class Renderer:
             case list() | tuple():
                 return [self._as_text(part) for part in value]
         return value
+
+
+def _opens_thought(text: str) -> bool:
+    return text.rstrip().endswith("<think>")
 
 
 def _without_thought(text: str) -> str:
