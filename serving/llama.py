@@ -125,35 +125,36 @@ class LlamaModel:
         s = self.shape
         x = F.embedding(ids_N, self._embed)
         cos, sin = self._cos[positions_N].unsqueeze(1), self._sin[positions_N].unsqueeze(1)
+        eps = s.rms_eps
         num_qk = s.num_heads + s.num_kv_heads
         for i, layer in enumerate(self._layers):
-            h = F.rms_norm(x, (s.hidden,), layer.attn_norm, s.rms_eps)
+            h = _rms_norm(x, layer.attn_norm, eps)
             product = layer.qkv(h)
             if lora is not None:
                 lora.add(i, "qkv", h, product)
             qkv = product.view(len(x), -1, s.head_dim)
             qk, v = qkv[:, :num_qk], qkv[:, num_qk:]
             if layer.q_norm is not None and layer.k_norm is not None:
-                q = F.rms_norm(qk[:, : s.num_heads], (s.head_dim,), layer.q_norm, s.rms_eps)
-                k = F.rms_norm(qk[:, s.num_heads :], (s.head_dim,), layer.k_norm, s.rms_eps)
+                q = _rms_norm(qk[:, : s.num_heads], layer.q_norm, eps)
+                k = _rms_norm(qk[:, s.num_heads :], layer.k_norm, eps)
                 qk = torch.cat((q, k), dim=1)
             qk = _rotate(qk, cos, sin)
             mixed = attend(i, qk[:, : s.num_heads], qk[:, s.num_heads :], v)
             product = layer.out(mixed)
             if lora is not None:
                 lora.add(i, "out", mixed, product)
-            x = x + product
-            h = F.rms_norm(x, (s.hidden,), layer.mlp_norm, s.rms_eps)
+            x = product.add_(x)
+            h = _rms_norm(x, layer.mlp_norm, eps)
             product = layer.gate_up(h)
             if lora is not None:
                 lora.add(i, "gate_up", h, product)
             gate, up = product.chunk(2, dim=-1)
-            h = F.silu(gate) * up
+            h = F.silu(gate).mul_(up)
             product = layer.down(h)
             if lora is not None:
                 lora.add(i, "down", h, product)
-            x = x + product
-        return F.rms_norm(x, (s.hidden,), self._norm, s.rms_eps)
+            x = product.add_(x)
+        return _rms_norm(x, self._norm, eps)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [rows, V] of final hidden states [rows, hidden]."""
@@ -213,13 +214,19 @@ class LlamaModel:
             raise ModelError(f"{folder} lacks {len(missing)} tensors, such as {min(missing)}")
 
 
+def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """RMSNorm over the last axis; torch's own takes about twice as many operations on a CPU."""
+    scale = (x * x).mean(dim=-1, keepdim=True).add_(eps).rsqrt_()
+    return (x * scale).mul_(weight)
+
+
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary positions in the half-split layout; x [N, heads, dim], cos and sin [N, 1, dim / 2]."""
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    """Rotary positions in the half-split layout; x [N, heads, dim], cos and sin [N, 1, dim]."""
+    return (x * cos).addcmul_(x.roll(x.shape[-1] // 2, dims=-1), sin)
 
 
 def _rope_table(config: "object", max_len: int) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines [max_len, dim]; the sines of the first half are negated."""
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
     fields = config.to_dict()  # type: ignore[attr-defined]
@@ -232,7 +239,8 @@ def _rope_table(config: "object", max_len: int) -> tuple[Tensor, Tensor]:
         )
     rotary = LlamaRotaryEmbedding(config)  # covers transformers' other scaling rules
     angle = torch.arange(max_len).float().unsqueeze(1) * rotary.inv_freq.float()
-    return angle.cos() * rotary.attention_scaling, angle.sin() * rotary.attention_scaling
+    cos, sin = angle.cos() * rotary.attention_scaling, angle.sin() * rotary.attention_scaling
+    return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
 
 
 def _read_config(folder: Path) -> "object":
