@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .engine import EngineOptions
-from .engines import build_engine
+from .engines import EXTRA_OPTIONS, build_engine
 from .errors import EngineError, ModelError, PolicyUnavailable
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ python -m serving model=NAME [key=value…]
   model         smollm2-135m, a folder in Hugging Face layout, a hub id, or tiny (for tests)
   engine        torch (default), or sglang with sglang_url=
   sglang_url    base URLs of running SGLang servers of this model, with commas between
+  sglang_key, sglang_admin_key  their keys, if they want any; better SGLANG_API_KEY, SGLANG_ADMIN_KEY
   host          127.0.0.1
   port          0: a free one
   sessions      folder in which conversations stay over restarts; without it they are kept in memory
@@ -52,10 +53,11 @@ python -m serving model=NAME [key=value…]
 The API key is CLAWGYM_API_KEY, else the one in ~/.config/clawgym/api_key, made at the first start;
 the learner's routes want CLAWGYM_ADMIN_KEY, else the one in admin_key beside it.
 """
+SGLANG = tuple(EXTRA_OPTIONS["sglang"])
 DEFAULTS: dict[str, str | int] = {
     "model": "",
     "engine": "torch",
-    "sglang_url": "",
+    **dict.fromkeys(SGLANG, ""),
     "host": "127.0.0.1",
     "port": 0,
     "sessions": "",
@@ -175,7 +177,7 @@ def serve(options: dict[str, str | int]) -> None:
         str(options["engine"]),
         folder,
         engine_options(options),
-        sglang_url=str(options["sglang_url"]),
+        **{key: str(options[key]) for key in SGLANG},
     )
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

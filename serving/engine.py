@@ -111,6 +111,18 @@ class Engine(Protocol):
         """Stop the engine; unfinished requests fail with ``EngineError``. Idempotent."""
 
 
+async def submit(
+    engine: Engine,
+    prompt_ids: Sequence[int],
+    sampling: Sampling,
+    on_token: OnToken | None = None,
+) -> Ticket:
+    """Submit from an event loop: compiling a schema would hold it up, so that goes to a thread."""
+    if sampling.json_schema:
+        return await asyncio.to_thread(engine.submit, prompt_ids, sampling, on_token)
+    return engine.submit(prompt_ids, sampling, on_token)
+
+
 async def generate(
     engine: Engine,
     prompt_ids: Sequence[int],
@@ -118,7 +130,7 @@ async def generate(
     on_token: OnToken | None = None,
 ) -> Generation:
     """Await one generation; cancelling the caller cancels the request in the engine."""
-    ticket = engine.submit(prompt_ids, sampling, on_token)
+    ticket = await submit(engine, prompt_ids, sampling, on_token)
     try:
         return await asyncio.wrap_future(ticket.future)
     except asyncio.CancelledError:

@@ -254,7 +254,7 @@ class Gateway:
         turn = replace(turn, node=node(place.owner, place.scope, [*place.messages, turn.reply]))
         kept = turn if self._redact is None else self._redact(turn)
         if kept is not None:
-            self.sessions.record(kept)
+            self.sessions.record(kept, place.messages if place.scope is None else ())
 
     def stats(self) -> Mapping[str, Any]:
         """Engine's counters, recorded turns, prompts by drift class, turns by fitness."""
@@ -354,7 +354,10 @@ class Gateway:
         turn = self.sessions.find(caller.owner, caller.session, messages)
         prompt = self._render(messages, turn, context, digest, caller)
         self._drifts[prompt.drift.value] += 1
-        session = caller.session or (turn.session if turn else new_session())
+        session = caller.session
+        if session is None:
+            related = turn.session if turn else self.sessions.related(caller.owner, messages)
+            session = related or new_session()
         place = Place(
             owner=caller.owner,
             scope=caller.session,

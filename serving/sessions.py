@@ -6,14 +6,16 @@ an edited message or a parallel sub-agent simply finds a shorter beginning, so a
 Nodes are kept least recently used first out; a ``Sink`` may keep them for good.
 
 A request names its session (path, key, header, ``user`` or metadata) or has it inferred: then any
-recorded conversation that is a beginning of its messages will do, else a new session starts. Two
-inferred conversations with equal messages and replies cannot be told apart: the first one's turn
-stands as the node to go on from.
+recorded conversation that is a beginning of its messages will do; else, within half an hour, one
+that was asked the same (a retry, or a client that drops a reply it could not use); else a new
+session starts. Two inferred conversations with equal messages and replies cannot be told apart: the
+first one's turn stands as the node to go on from.
 """
 
 import hashlib
 import json
 import threading
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -25,6 +27,7 @@ from .types import Message
 
 INFERRED = "inferred:"  # begins nodes of conversations without a name
 NAMED = "named:"
+RETRY_WITHIN_S = 1800.0
 
 
 class Sink(Protocol):
@@ -72,6 +75,8 @@ class SessionStore:
         self._sinks = list(sinks)
         self._turns: OrderedDict[str, Turn] = OrderedDict()  # least recently used first
         self._nodes: dict[str, str] = {}  # to turn ids
+        self._asked: dict[str, str] = {}  # beginnings of what inferred turns were asked, to ids
+        self._asked_by: dict[str, tuple[str, ...]] = {}  # turn ids to these
         self._sessions: dict[
             tuple[str, str], dict[str, None]
         ] = {}  # owner, name → turn ids in order
@@ -104,9 +109,28 @@ class SessionStore:
                     return self._turns[found]
         return None
 
-    def record(self, turn: Turn) -> None:
-        """Remember a reply and tell the sinks."""
+    def related(self, owner: str, messages: Sequence[Message]) -> str | None:
+        """Return the inferred session that was lately asked the longest beginning of these."""
+        oldest = time.time() - RETRY_WITHIN_S
+        with self._lock:
+            for key in reversed(_beginnings(owner, messages)):
+                turn = self._turns.get(self._asked.get(key, ""))
+                if turn is not None and turn.created >= oldest:
+                    return turn.session
+        return None
+
+    def record(self, turn: Turn, asked: Sequence[Message] = ()) -> None:
+        """Remember a reply and tell the sinks.
+
+        Args:
+            asked: all messages before it, to recognise a retry of an inferred session by.
+        """
         self.restore(turn)
+        keys = tuple(_beginnings(turn.owner, asked))
+        with self._lock:
+            if keys and turn.id in self._turns:
+                self._asked_by[turn.id] = keys
+                self._asked.update(dict.fromkeys(keys, turn.id))
         for sink in self._sinks:
             sink.turn(turn)
 
@@ -181,6 +205,9 @@ class SessionStore:
         if self._nodes.get(turn.node) == turn_id:
             del self._nodes[turn.node]
         self._feedback.pop(turn_id, None)
+        for key in self._asked_by.pop(turn_id, ()):
+            if self._asked.get(key) == turn_id:
+                del self._asked[key]
         ids = self._sessions[turn.owner, turn.session]
         del ids[turn_id]
         if not ids:
@@ -195,6 +222,12 @@ def new_session() -> str:
 def node(owner: str, session: str | None, messages: Sequence[Message]) -> str:
     """Return where a conversation that ends in a reply is found again; see ``find``."""
     return _node(owner, session, _chain(messages)[-1])
+
+
+def _beginnings(owner: str, messages: Sequence[Message]) -> list[str]:
+    """Return a node for each beginning that holds a user's message, shortest first."""
+    first = next((i for i, said in enumerate(messages) if said["role"] == "user"), len(messages))
+    return [_node(owner, None, digest) for digest in _chain(messages)[first:]]
 
 
 def _node(owner: str, session: str | None, digest: bytes) -> str:

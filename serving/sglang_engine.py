@@ -259,7 +259,7 @@ class SglangEngine:
             raise RequestRefused("top_logprobs must not be negative", field="top_logprobs")
         if sampling.json_schema:
             if "json_schema" not in self._can:
-                raise RequestRefused("the servers have no grammar backend", field="json_schema")
+                raise RequestRefused("the servers have no grammar backend", field="response_format")
             check_schema(sampling.json_schema)
 
     def _begin(self, work: Coroutine[Any, Any, None], handle: AdapterHandle | None) -> None:

@@ -201,11 +201,11 @@ def check_schema(text: str) -> None:
     try:
         pending = [json.loads(text)]
     except ValueError as error:
-        raise RequestRefused(f"the schema is no JSON: {error}", field="json_schema") from error
+        raise RequestRefused(f"the schema is no JSON: {error}", field="response_format") from error
     while pending:
         part = pending.pop()
         if not isinstance(part, dict | bool):
-            raise RequestRefused(f"a schema is an object, not {part!r}", field="json_schema")
+            raise RequestRefused(f"a schema is an object, not {part!r}", field="response_format")
         if isinstance(part, bool):
             continue
         kinds = part.get("type", [])
@@ -213,7 +213,7 @@ def check_schema(text: str) -> None:
             if kind not in JSON_TYPES:
                 raise RequestRefused(
                     f"a schema's type is one of {', '.join(JSON_TYPES)}, not {kind!r}",
-                    field="json_schema",
+                    field="response_format",
                 )
         for key in ("properties", "$defs"):
             inner = part.get(key)

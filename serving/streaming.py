@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from .engine import Ticket
+from .engine import Ticket, submit
 from .formats.pieces import Piece
 from .gateway import Gateway, Job
 from .reply import Answer
@@ -57,7 +57,7 @@ async def sample(gateway: Gateway, job: Job) -> AsyncGenerator[Progress | End, N
         EngineError: the engine failed.
     """
     queue: asyncio.Queue[_Arrival] = asyncio.Queue()
-    tickets = _submit(gateway, job, queue)
+    tickets = await _submit(gateway, job, queue)
     readers = [gateway.reader(job) for _ in tickets]
     seen: list[list[Token]] = [[] for _ in tickets]
     ended: set[int] = set()
@@ -99,7 +99,7 @@ def _so_far(tokens: list[Token]) -> Generation:
     )
 
 
-def _submit(gateway: Gateway, job: Job, queue: "asyncio.Queue[_Arrival]") -> list[Ticket]:
+async def _submit(gateway: Gateway, job: Job, queue: "asyncio.Queue[_Arrival]") -> list[Ticket]:
     loop = asyncio.get_running_loop()
 
     def post(arrival: _Arrival) -> None:
@@ -114,7 +114,7 @@ def _submit(gateway: Gateway, job: Job, queue: "asyncio.Queue[_Arrival]") -> lis
 
     tickets: list[Ticket] = []
     for index, sampling in enumerate(job.samplings_G):
-        ticket = gateway.engine.submit(job.prompt.ids_P, sampling, partial(on_token, index))
+        ticket = await submit(gateway.engine, job.prompt.ids_P, sampling, partial(on_token, index))
         ticket.future.add_done_callback(partial(on_end, index))
         tickets.append(ticket)
     return tickets

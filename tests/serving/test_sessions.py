@@ -103,6 +103,21 @@ def test_a_reply_is_found_in_whatever_shape_a_client_sends_it_back() -> None:
     assert store.find("", "s", [*ASKED, {**same, "tool_calls": []}]) is None
 
 
+def test_a_retry_belongs_to_the_session_it_repeats() -> None:
+    """Bug prevented: each retry, and each reply its client drops, starts a session of its own."""
+    store = SessionStore(max_turns=2)
+    store.record(turn(None, "unusable", session="first"), ASKED)
+    again: list[Message] = [*ASKED, {"role": "user", "content": "That was no call."}]
+    assert store.related("", ASKED) == store.related("", again) == "first"
+    assert store.related("Ann", ASKED) is None
+    assert store.related("", [{"role": "user", "content": "another"}]) is None
+    old = turn(None, "old", session="old", asked=again)
+    store.record(Turn(**{**old.__dict__, "created": 0.0}), again)
+    assert store.related("", again) is None
+    store.record(turn("s", "x"))
+    assert store.related("", ASKED) is None and not store._asked_by.keys() - store._turns.keys()
+
+
 def test_a_conversation_is_the_path_to_its_root() -> None:
     store = SessionStore()
     store.record(turn("s", "a", turn_id="1"))
