@@ -16,6 +16,8 @@ from envs.errors import MissingDependency
 
 BENCHES = {
     "engine": "benchmarks.perf.engine",
+    "gateway": "benchmarks.perf.gateway",
+    "publication": "benchmarks.perf.publication",
     "sandbox": "benchmarks.perf.sandbox",
 }
 

@@ -146,7 +146,7 @@ async def read_stream(http: aiohttp.ClientSession, url: str, body: dict[str, Any
                 return reply
             async for line in response.content:
                 if line.startswith(b"data:"):
-                    _take(reply, line[5:].strip())
+                    _take(reply, line[5:].strip(), bool(body.get("logprobs")))
     except (aiohttp.ClientError, OSError) as error:
         reply.error = f"{type(error).__name__}: {error}"
     if not reply.done and not reply.error:
@@ -154,7 +154,8 @@ async def read_stream(http: aiohttp.ClientSession, url: str, body: dict[str, Any
     return reply
 
 
-def _take(reply: Reply, data: bytes) -> None:
+def _take(reply: Reply, data: bytes, is_listed: bool) -> None:
+    """Take an event; with log-probs asked for there is a listing per token, whatever its text."""
     if data == b"[DONE]":
         reply.done = True
         return
@@ -166,9 +167,7 @@ def _take(reply: Reply, data: bytes) -> None:
         said = choice["delta"].get("content") or ""
         reply.text += said
         listed = (choice.get("logprobs") or {}).get("content") or []
-        # with log-probs asked for there is a listing per token, else a piece of text
-        num = len(listed) or (1 if said else 0)
-        reply.times_T += [time.monotonic()] * num
+        reply.times_T += [time.monotonic()] * (len(listed) if is_listed else bool(said))
         reply.finish_reason = choice.get("finish_reason") or reply.finish_reason
         reply.versions_T = choice.get("policy_versions") or reply.versions_T
 
