@@ -33,7 +33,7 @@ python -m serving model=NAME [key=value…]
   model         smollm2-135m, a folder in Hugging Face layout, a hub id, or tiny (for tests)
   engine        torch (default), or sglang with sglang_url=
   sglang_url    base URLs of running SGLang servers of this model, with commas between
-  sglang_key, sglang_admin_key  their keys, if they want any; better SGLANG_API_KEY, SGLANG_ADMIN_KEY
+  sglang_key, sglang_admin_key  theirs, if any; better SGLANG_API_KEY, SGLANG_ADMIN_KEY
   host          127.0.0.1
   port          0: a free one
   sessions      folder in which conversations stay over restarts; without it they are kept in memory

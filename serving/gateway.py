@@ -22,9 +22,9 @@ from .fitness import FitnessLog, kind_of, unfit_reasons
 from .protocol import ChatRequest, CompletionRequest, SamplingFields
 from .renderer import Context, Drift, Prompt, Renderer
 from .reply import Answer, ReplyReader
-from .sessions import SessionStore, new_session, node
+from .sessions import SessionStore, Trail, new_session
 from .turns import Kind, Turn
-from .types import Generation, Message, Sampling
+from .types import Message, Sampling
 
 MOST_BYTES_PER_TOKEN = 32  # of a prompt's average; real text has 3 to 6
 ANY_MODEL = "default"
@@ -61,7 +61,7 @@ class Place:
         owner: whose conversation it is.
         scope: session named by the client, or None.
         session: the session's name, inferred or made up when not named.
-        messages: the whole conversation before the reply.
+        trail: the whole conversation before the reply.
         parent: the recorded turn it goes on from.
         context: digest of tools and template options.
     """
@@ -69,7 +69,7 @@ class Place:
     owner: str
     scope: str | None
     session: str
-    messages: Sequence[Message]
+    trail: Trail
     parent: Turn | None
     kind: Kind
     context: str
@@ -232,14 +232,14 @@ class Gateway:
             id=job.id if index == 0 else f"{job.id}#{index}",
             session=place.session,
             owner=place.owner,
-            num_before=len(place.messages),
+            num_before=len(place.trail.messages),
             prompt_ids_P=array("i", job.prompt.ids_P),
             token_ids_T=array("i", generation.token_ids_T),
             logprobs_T=array("d", generation.logprobs_T),
             versions_T=array("i", generation.versions_T),
             text=answer.parsed.content,
             parent=None if place.parent is None else place.parent.id,
-            messages=tuple(place.messages[since:]),
+            messages=tuple(place.trail.messages[since:]),
             reasoning=answer.parsed.reasoning,
             tool_calls=answer.tool_calls,
             tools=tuple(job.tools),
@@ -251,10 +251,10 @@ class Gateway:
             adapter=sampling.adapter,
             unfit=unfit,
         )
-        turn = replace(turn, node=node(place.owner, place.scope, [*place.messages, turn.reply]))
+        turn = replace(turn, node=place.trail.node(place.owner, place.scope, turn.reply))
         kept = turn if self._redact is None else self._redact(turn)
         if kept is not None:
-            self.sessions.record(kept, place.messages if place.scope is None else ())
+            self.sessions.record(kept, place.trail if place.scope is None else None)
 
     def stats(self) -> Mapping[str, Any]:
         """Engine's counters, recorded turns, prompts by drift class, turns by fitness."""
@@ -279,17 +279,9 @@ class Gateway:
 
     async def _complete_one(self, job: Job, index: int) -> Answer:
         generation = await generate(self.engine, job.prompt.ids_P, job.samplings_G[index])
-        answer = self.read(job, generation)
+        answer = self.reader(job).read(generation)
         self.record(job, index, answer)
         return answer
-
-    def read(self, job: Job, generation: Generation) -> Answer:
-        """Return what a whole generation says."""
-        reader = self.reader(job)
-        for token_id in generation.token_ids_T:
-            reader.push(token_id)
-        reader.finish()
-        return reader.answer(generation)
 
     def _check_room(self, num: int) -> None:
         if self._num_running + num > self.limits.max_requests:
@@ -351,18 +343,19 @@ class Gateway:
             opening = self.renderer.format.forced_opening(request.forced_function)
         context = Context(tools, request.chat_template_kwargs, opening)
         digest = _digest(tools, request.chat_template_kwargs)
-        turn = self.sessions.find(caller.owner, caller.session, messages)
+        trail = Trail(messages)
+        turn = self.sessions.find(caller.owner, caller.session, trail)
         prompt = self._render(messages, turn, context, digest, caller)
         self._drifts[prompt.drift.value] += 1
         session = caller.session
         if session is None:
-            related = turn.session if turn else self.sessions.related(caller.owner, messages)
+            related = turn.session if turn else self.sessions.related(caller.owner, trail)
             session = related or new_session()
         place = Place(
             owner=caller.owner,
             scope=caller.session,
             session=session,
-            messages=messages,
+            trail=trail,
             parent=turn,
             kind=caller.kind or kind_of(messages)[0],
             context=digest,

@@ -179,12 +179,11 @@ class Renderer:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of rendered text; special tokens the template wrote count as such."""
-        ids: list[int] = []
+        # the tokenizer's own core: the wrapper around it costs more than the work
+        core, ids = self._tokenizer.backend_tokenizer, list[int]()
         for index, part in enumerate(re.split(f"{OPEN}(.*?){CLOSE}", text)):
-            only_text = index % 2 == 1
-            ids += self._tokenizer.encode(
-                part, add_special_tokens=False, split_special_tokens=only_text
-            )
+            core.encode_special_tokens = index % 2 == 1
+            ids += core.encode(part, add_special_tokens=False).ids
         return ids
 
     def encode_content(self, content: str) -> list[int]:
@@ -194,7 +193,7 @@ class Renderer:
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of ids without special tokens, but for those that mark calls."""
         spoken = [token_id for token_id in token_ids if token_id not in self._silent_ids]
-        return str(self._tokenizer.decode(spoken, skip_special_tokens=False))
+        return str(self._tokenizer.backend_tokenizer.decode(spoken, skip_special_tokens=False))
 
     @functools.cached_property
     def vocab_size(self) -> int:

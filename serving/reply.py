@@ -77,6 +77,16 @@ class ReplyReader:
         self._num_tokens += 1
         return self._keep(self._parsed(self._text.push(token_id)))
 
+    def read(self, generation: Generation) -> Answer:
+        """Return what a whole generation says; nothing may have been pushed."""
+        if self._parallel:
+            self._keep(self._parsed(self._text.push(*generation.token_ids_T)))
+        else:  # where the first call ends must be known to the token
+            for token_id in generation.token_ids_T:
+                self.push(token_id)
+        self.finish()
+        return self.answer(generation)
+
     def finish(self) -> list[Piece]:
         """Return the rest."""
         if self.ended:

@@ -91,42 +91,42 @@ class SessionStore:
     def __len__(self) -> int:
         return len(self._turns)
 
-    def find(self, owner: str, session: str | None, messages: Sequence[Message]) -> Turn | None:
-        """Return the recorded turn that covers the longest beginning of ``messages``.
+    def find(self, owner: str, session: str | None, trail: "Trail") -> Turn | None:
+        """Return the recorded turn that covers the longest beginning of a conversation.
 
         Args:
             owner: whose conversation it is; nobody goes on from another's.
             session: the name its client gave, or None when it is inferred.
+            trail: the conversation.
         """
-        keys = _chain(messages)
         with self._lock:
-            for at in reversed(range(len(messages))):
-                if messages[at].get("role") != "assistant":
+            for at in reversed(range(len(trail.messages))):
+                if trail.messages[at].get("role") != "assistant":
                     continue
-                found = self._nodes.get(_node(owner, session, keys[at]))
+                found = self._nodes.get(_node(owner, session, trail.digests[at]))
                 if found is not None and self._turns[found].num_before == at:
                     self._turns.move_to_end(found)
                     return self._turns[found]
         return None
 
-    def related(self, owner: str, messages: Sequence[Message]) -> str | None:
-        """Return the inferred session that was lately asked the longest beginning of these."""
+    def related(self, owner: str, trail: "Trail") -> str | None:
+        """Return the inferred session that was lately asked the longest beginning of this."""
         oldest = time.time() - RETRY_WITHIN_S
         with self._lock:
-            for key in reversed(_beginnings(owner, messages)):
+            for key in reversed(trail.beginnings(owner)):
                 turn = self._turns.get(self._asked.get(key, ""))
                 if turn is not None and turn.created >= oldest:
                     return turn.session
         return None
 
-    def record(self, turn: Turn, asked: Sequence[Message] = ()) -> None:
+    def record(self, turn: Turn, asked: "Trail | None" = None) -> None:
         """Remember a reply and tell the sinks.
 
         Args:
             asked: all messages before it, to recognise a retry of an inferred session by.
         """
         self.restore(turn)
-        keys = tuple(_beginnings(turn.owner, asked))
+        keys = () if asked is None else tuple(asked.beginnings(turn.owner))
         with self._lock:
             if keys and turn.id in self._turns:
                 self._asked_by[turn.id] = keys
@@ -219,15 +219,32 @@ def new_session() -> str:
     return f"auto-{uuid.uuid4().hex[:16]}"
 
 
-def node(owner: str, session: str | None, messages: Sequence[Message]) -> str:
-    """Return where a conversation that ends in a reply is found again; see ``find``."""
-    return _node(owner, session, _chain(messages)[-1])
+class Trail:
+    """A conversation with one digest per message, each of all messages up to it.
 
+    Attributes:
+        messages: in order.
+        digests: one per message.
+    """
 
-def _beginnings(owner: str, messages: Sequence[Message]) -> list[str]:
-    """Return a node for each beginning that holds a user's message, shortest first."""
-    first = next((i for i, said in enumerate(messages) if said["role"] == "user"), len(messages))
-    return [_node(owner, None, digest) for digest in _chain(messages)[first:]]
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.messages = messages
+        self.digests: list[bytes] = []
+        digest = b""
+        for message in messages:
+            digest = _digest(digest, message)
+            self.digests.append(digest)
+
+    def node(self, owner: str, session: str | None, reply: Message) -> str:
+        """Return where the conversation with a reply behind it is found again."""
+        before = self.digests[-1] if self.digests else b""
+        return _node(owner, session, _digest(before, reply))
+
+    def beginnings(self, owner: str) -> list[str]:
+        """Return a node for each beginning that holds a user's message, shortest first."""
+        users = (at for at, said in enumerate(self.messages) if said["role"] == "user")
+        first = next(users, len(self.messages))
+        return [_node(owner, None, digest) for digest in self.digests[first:]]
 
 
 def _node(owner: str, session: str | None, digest: bytes) -> str:
@@ -235,15 +252,9 @@ def _node(owner: str, session: str | None, digest: bytes) -> str:
     return f"{kind}{owner}:{session or ''}:{digest.hex()}"
 
 
-def _chain(messages: Sequence[Message]) -> list[bytes]:
-    """Return one digest per message, each of all messages up to it."""
-    digests, digest = [], b""
-    for message in messages:
-        digest = hashlib.sha256(
-            digest + _canonical(message).encode(errors="surrogatepass")
-        ).digest()
-        digests.append(digest)
-    return digests
+def _digest(before: bytes, message: Message) -> bytes:
+    text = _canonical(message).encode(errors="surrogatepass")
+    return hashlib.blake2b(before + text, digest_size=16).digest()
 
 
 def _canonical(message: Message) -> str:

@@ -31,9 +31,9 @@ class TextStream:
         self._held = ""  # decoded but not given out
         self.stopped_by = ""
 
-    def push(self, token_id: int) -> str:
-        """Add a token; return the text that is certain now."""
-        self._ids.append(token_id)
+    def push(self, *token_ids: int) -> str:
+        """Add tokens; return the text that is certain now."""
+        self._ids += token_ids
         text = self._new_text()
         if text.endswith("\ufffd"):
             return ""

@@ -45,7 +45,7 @@ class Turn:
         drift: how the prompt follows from the parent, see ``serving.renderer.Drift``.
         adapter: LoRA adapter used, or "".
         unfit: why the tokens cannot be trained on; empty when they can.
-        node: where the next request finds it, see ``serving.sessions.node``.
+        node: where the next request finds it, see ``serving.sessions.Trail.node``.
         created: seconds since the epoch.
     """
 

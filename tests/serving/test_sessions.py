@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from serving.fitness import FitnessLog, kind_of
 from serving.journal import Journal
-from serving.sessions import SessionStore, node
+from serving.sessions import SessionStore, Trail
 from serving.turns import Feedback, Turn
 from serving.types import Message
 
@@ -30,7 +30,7 @@ def turn(
     asked: Sequence[Message] = ASKED,
     parent: str | None = None,
 ) -> Turn:
-    said = [*asked, {"role": "assistant", "content": text}]
+    reply = {"role": "assistant", "content": text}
     return Turn(
         id=turn_id or f"{name}-{text}-{number}-{owner}",
         session=name or session,
@@ -43,7 +43,7 @@ def turn(
         text=text,
         parent=parent,
         messages=tuple(asked),
-        node=node(owner, name, said),
+        node=Trail(asked).node(owner, name, reply),
     )
 
 
@@ -55,12 +55,15 @@ def test_the_least_recently_used_turn_is_forgotten() -> None:
     store = SessionStore(max_turns=2)
     for text in ("a", "b"):
         store.record(turn("s", text))
-    assert store.find("", "s", said("a")) is not None
+    assert store.find("", "s", Trail(said("a"))) is not None
     store.record(turn("s", "c"))
-    assert store.find("", "s", said("b")) is None
-    assert store.find("", "s", said("a")) is not None
-    assert store.find("", "other", said("a")) is None and store.find("", None, said("a")) is None
-    assert store.find("Ann", "s", said("a")) is None
+    assert store.find("", "s", Trail(said("b"))) is None
+    assert store.find("", "s", Trail(said("a"))) is not None
+    assert (
+        store.find("", "other", Trail(said("a"))) is None
+        and store.find("", None, Trail(said("a"))) is None
+    )
+    assert store.find("Ann", "s", Trail(said("a"))) is None
 
 
 def test_sessions_are_forgotten_with_their_turns() -> None:
@@ -78,7 +81,10 @@ def test_an_inferred_turn_is_never_replaced() -> None:
     for number, session in enumerate(("first", "second")):
         store.record(turn(None, "y", number=number, session=session))
         store.record(turn("named", "y", number=number))
-    inferred, named = store.find("", None, said("y")), store.find("", "named", said("y"))
+    inferred, named = (
+        store.find("", None, Trail(said("y"))),
+        store.find("", "named", Trail(said("y"))),
+    )
     assert inferred is not None and (inferred.session, list(inferred.token_ids_T)) == ("first", [0])
     assert named is not None and list(named.token_ids_T) == [1]
     assert store.num_collisions == 1
@@ -92,30 +98,32 @@ def test_a_reply_is_found_in_whatever_shape_a_client_sends_it_back() -> None:
     reply = {"role": "assistant", "content": " Look: ", "tool_calls": [call]}
     recorded = turn("s", " Look: ")
     recorded = Turn(
-        **{**recorded.__dict__, "tool_calls": (call,), "node": node("", "s", [*ASKED, reply])}
+        **{**recorded.__dict__, "tool_calls": (call,), "node": Trail(ASKED).node("", "s", reply)}
     )
     store.record(recorded)
     other = {**call, "id": "toolu_9", "function": {"name": "f", "arguments": '{ "x":1 }'}}
     same: Message = {"role": "assistant", "content": "Look:", "tool_calls": [other]}
-    assert store.find("", "s", [*ASKED, same]) is not None
+    assert store.find("", "s", Trail([*ASKED, same])) is not None
     changed = {**call, "function": {"name": "f", "arguments": '{"x": 2}'}}
-    assert store.find("", "s", [*ASKED, {**same, "tool_calls": [changed]}]) is None
-    assert store.find("", "s", [*ASKED, {**same, "tool_calls": []}]) is None
+    assert store.find("", "s", Trail([*ASKED, {**same, "tool_calls": [changed]}])) is None
+    assert store.find("", "s", Trail([*ASKED, {**same, "tool_calls": []}])) is None
 
 
 def test_a_retry_belongs_to_the_session_it_repeats() -> None:
     """Bug prevented: each retry, and each reply its client drops, starts a session of its own."""
     store = SessionStore(max_turns=2)
-    store.record(turn(None, "unusable", session="first"), ASKED)
+    store.record(turn(None, "unusable", session="first"), Trail(ASKED))
     again: list[Message] = [*ASKED, {"role": "user", "content": "That was no call."}]
-    assert store.related("", ASKED) == store.related("", again) == "first"
-    assert store.related("Ann", ASKED) is None
-    assert store.related("", [{"role": "user", "content": "another"}]) is None
+    assert store.related("", Trail(ASKED)) == store.related("", Trail(again)) == "first"
+    assert store.related("Ann", Trail(ASKED)) is None
+    assert store.related("", Trail([{"role": "user", "content": "another"}])) is None
     old = turn(None, "old", session="old", asked=again)
-    store.record(Turn(**{**old.__dict__, "created": 0.0}), again)
-    assert store.related("", again) is None
+    store.record(Turn(**{**old.__dict__, "created": 0.0}), Trail(again))
+    assert store.related("", Trail(again)) is None
     store.record(turn("s", "x"))
-    assert store.related("", ASKED) is None and not store._asked_by.keys() - store._turns.keys()
+    assert (
+        store.related("", Trail(ASKED)) is None and not store._asked_by.keys() - store._turns.keys()
+    )
 
 
 def test_a_conversation_is_the_path_to_its_root() -> None:
@@ -147,7 +155,7 @@ def test_turns_and_feedback_outlive_the_process(tmp_path: Path) -> None:
         again = SessionStore()
         for one, said_of_it in journal.read():
             again.restore(one, said_of_it)
-    found = again.find("", "s", said("t3"))
+    found = again.find("", "s", Trail(said("t3")))
     assert found == kept["t3"]
     rated = [feedback for one, feedback in again.turns("", "s") if one.text == "t3"]
     assert [one.correction for one in rated[0]] == ["shorter"]
