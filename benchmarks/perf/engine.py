@@ -1,119 +1,254 @@
-"""Tokens per second of the embedded engine against transformers ``generate`` as a static batch.
+"""Tokens per second of the embedded engine beside transformers, and what a session's turns cost.
 
 Same weights, same prompts, same number of new tokens, taken in turn in one process; prompts of 200
-tokens, prefill included. ``group`` cases are what a learner asks for: eight samples of each prompt.
+tokens, prefill included. ``one prompt`` and ``groups`` are what a learner asks for: several samples
+of each prompt. Decoding alone is held against the memory bandwidth measured in the same run: at one
+request every token reads all weights.
 
 Left out: other servers; they are measured through the gateway.
 """
 
+import json
+import logging
 import os
 from collections.abc import Sequence
-from statistics import median
-from time import perf_counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
 from typing import Any
 
+from benchmarks.perf.process import BenchError
 from benchmarks.perf.rows import Row
+from benchmarks.perf.samplers import (
+    ContinuousBatch,
+    Ours,
+    Sampler,
+    StaticBatch,
+    bandwidth,
+    read_bytes,
+    sampling,
+)
 
-PEER = "transformers generate, static batch"
-PROMPT_TOKENS = 200
-GROUP = 8
+logger = logging.getLogger(__name__)
+
+BENCH = "engine"
+QUESTIONS = (
+    "Why is the sky blue?",
+    "Write a haiku about rain.",
+    "How does a bicycle stay upright?",
+    "List three uses of a paper clip.",
+    "What is the capital of Peru, and what is it known for?",
+    "Explain a hash table to a child.",
+    "Give a recipe for pancakes.",
+    "Who was Ada Lovelace?",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much.
+
+    Attributes:
+        cases: requests at once, and how many of them share a prompt.
+        prompt_tokens, new_tokens: of each request.
+        turn_tokens: new in the second turn of a session.
+        rounds: each side is measured so often, in turn; medians count.
+        model: name or folder.
+    """
+
+    cases: tuple[tuple[int, int], ...] = ((1, 1), (4, 1), (16, 1), (48, 1), (16, 16), (48, 8))
+    prompt_tokens: int = 200
+    new_tokens: int = 64
+    turn_tokens: int = 40
+    rounds: int = 3
+    model: str = "smollm2-135m"
+
+
+QUICK = Plan(((1, 1), (4, 1), (16, 1), (16, 16)), prompt_tokens=48, new_tokens=8, rounds=1)
 
 
 def run(quick: bool) -> list[Row]:
-    """Return one row per number of requests at once; ``quick`` takes fewer, shorter replies."""
+    """Measure all cases; ``quick`` takes fewer, shorter prompts and replies."""
+    return measure(QUICK if quick else Plan())
+
+
+def measure(plan: Plan) -> list[Row]:
+    """Measure a plan; see ``run``."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from serving.models import resolve
 
-    folder = resolve("smollm2-135m")
-    new_tokens, rounds = (16, 1) if quick else (64, 3)
-    cases = [(1, 1), (4, 1), (16, 1)] if quick else [(1, 1), (4, 1), (16, 1), (48, 1)]
-    cases.append((16 if quick else 48, GROUP))
-    contest = _Contest(folder, new_tokens)
-    try:
-        return [_row(contest, num, group, rounds, new_tokens, quick) for num, group in cases]
-    finally:
-        contest.close()
+    folder = resolve(plan.model)
+    with ExitStack() as stack:
+        ours = Ours(folder)
+        stack.callback(ours.close)
+        prompts = Prompts(plan, folder)
+        rows = _with_peers(plan, folder, ours, prompts)
+        rows += _second_turn(plan, ours, prompts)
+        rows.append(_bandwidth_row(plan, folder, ours, prompts))
+        int8 = Ours(folder, "int8")
+        stack.callback(int8.close)
+        rows += _int8_rows(plan, ours, int8, prompts)
+        rows += _error_rows(plan, folder, ours, int8)
+    return rows
 
 
-def _row(
-    contest: "_Contest", num: int, group: int, rounds: int, new_tokens: int, quick: bool
-) -> Row:
-    ours, peer = [], []
-    for turn in range(rounds):
-        prompts = contest.prompts(num, group, turn)
-        ours.append(contest.ours(prompts))
-        peer.append(contest.peer(prompts))
-    name = f"{num} at once" + (f", groups of {group}" if group > 1 else "")
-    goal = "2x" if num >= 16 else "at least the peer"
-    return Row(
-        bench="engine",
-        case=f"{name}, {new_tokens} new" if quick else name,
-        unit="tokens/s",
-        ours=median(ours),
-        peer=median(peer),
-        peer_name=PEER,
-        goal=goal,
-        better="higher",
-    )
+class Prompts:
+    """Random prompts, never the same twice.
 
+    Args:
+        folder: the model, whose vocabulary they are of.
+    """
 
-class _Contest:
-    """Both engines on the same weights."""
-
-    def __init__(self, folder: Any, new_tokens: int) -> None:
-        import torch
-        from transformers import AutoModelForCausalLM
-
-        from serving.engine import EngineOptions
-        from serving.torch_engine import TorchEngine
-
-        self._torch = torch
-        self._new_tokens = new_tokens
-        self._engine = TorchEngine(folder, EngineOptions(max_slots=48, max_len=1024))
-        self._peer = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self._plan = plan
         self._draws = 0
-        warm = self.prompts(1, 1, -1)
-        self.ours(warm)
-        self.peer(warm)
+        self._vocab = int(json.loads((folder / "config.json").read_text())["vocab_size"])
 
-    def prompts(self, num: int, group: int, turn: int) -> list[list[int]]:
-        """Return random prompts, never seen before, each ``group`` times."""
+    def draw(self, num: int, group: int = 1, length: int = 0) -> list[list[int]]:
+        """Return prompts, each ``group`` times."""
+        import torch
+
         self._draws += 1
-        draw = self._torch.Generator().manual_seed(self._draws)
-        rows = self._torch.randint(100, 40_000, (num // group, PROMPT_TOKENS), generator=draw)
-        return [row for row in rows.tolist() for _ in range(group)]
+        least, most = self._vocab // 50, self._vocab * 4 // 5  # special tokens lie at the ends
+        rows = torch.randint(
+            least,
+            most,
+            (max(1, num // group), length or self._plan.prompt_tokens),
+            generator=torch.Generator().manual_seed(self._draws),
+        )
+        return [row for row in rows.tolist() for _ in range(group)][:num]
 
-    def ours(self, prompts: Sequence[Sequence[int]]) -> float:
-        """Return sampled tokens per second of wall clock."""
-        from serving.types import Sampling
 
-        begun = perf_counter()
-        tickets = [
-            self._engine.submit(
-                prompt, Sampling(max_tokens=self._new_tokens, seed=i, ignore_end=True)
-            )
-            for i, prompt in enumerate(prompts)
-        ]
-        sampled = sum(len(ticket.future.result(600).token_ids_T) for ticket in tickets)
-        return sampled / (perf_counter() - begun)
+def _with_peers(plan: Plan, folder: Path, ours: Ours, prompts: Prompts) -> list[Row]:
+    """Ours beside each of the peers, at every width."""
+    with ExitStack() as stack:
+        sides: list[Sampler] = [ours]
+        missing: list[str] = []
+        for kind in (StaticBatch, ContinuousBatch):
+            try:
+                side: Sampler = kind(folder)
+                stack.callback(side.close)
+                side.rate(prompts.draw(1), 2)
+            except BenchError as error:
+                missing.append(str(error))
+            else:
+                sides.append(side)
+        ours.rate(prompts.draw(1), 2)
+        rows: list[Row] = []
+        for num, group in plan.cases:
+            rates = contest(plan, sides, prompts, num, group)
+            goal = "" if num < 16 else ">= 1.2x" if group == 1 else ">= 2x"
+            rows += [
+                Row(BENCH, _case(plan, num, group), "tokens/s", *pair, name, goal, "higher")
+                for name, pair in _pairs(rates, [*(s.name for s in sides[1:]), *missing])
+            ]
+    return rows
 
-    def peer(self, prompts: Sequence[Sequence[int]]) -> float:
-        """Return sampled tokens per second of wall clock."""
-        ids = self._torch.tensor(prompts)
-        begun = perf_counter()
-        with self._torch.inference_mode():
-            out = self._peer.generate(
-                ids,
-                attention_mask=self._torch.ones_like(ids),
-                do_sample=True,
-                top_k=0,
-                top_p=1.0,
-                max_new_tokens=self._new_tokens,
-                min_new_tokens=self._new_tokens,
-            )
-        sampled = out.shape[0] * (out.shape[1] - ids.shape[1])
-        return float(sampled / (perf_counter() - begun))
 
-    def close(self) -> None:
-        """Stop our engine."""
-        self._engine.close()
+def contest(
+    plan: Plan, sides: Sequence[Sampler], prompts: Prompts, num: int, group: int = 1
+) -> list[float]:
+    """Return each side's median rate on the same prompts, taken in turn."""
+    rates: list[list[float]] = [[] for _ in sides]
+    for _ in range(plan.rounds):
+        drawn = prompts.draw(num, group)
+        for side, measured in zip(sides, rates, strict=True):
+            measured.append(side.rate(drawn, plan.new_tokens))
+            logger.info("%d at once, %s: %.1f tokens/s", num, side.name, measured[-1])
+    return [median(measured) for measured in rates]
+
+
+def _pairs(
+    rates: Sequence[float], names: Sequence[str]
+) -> list[tuple[str, tuple[float, float | None]]]:
+    """Return each peer's name with our rate and its own; None for one that did not run."""
+    theirs = [*rates[1:], *[None] * len(names)]
+    return [(name, (rates[0], theirs[at])) for at, name in enumerate(names)]
+
+
+def _case(plan: Plan, num: int, group: int) -> str:
+    shared = "" if group == 1 else ", one prompt" if group == num else f", groups of {group}"
+    return f"{num} at once{shared}, {plan.prompt_tokens} + {plan.new_tokens} tokens"
+
+
+def _second_turn(plan: Plan, ours: Ours, prompts: Prompts) -> list[Row]:
+    """The next turn of a conversation computes only what is new."""
+    warm, cold, shares, known = [], [], [], []
+    for seed in range(2 * plan.rounds + 1):
+        (first,) = prompts.draw(1)
+        ticket = ours.engine.submit(first, sampling(plan.new_tokens, seed))
+        reply = ticket.future.result(600).token_ids_T
+        (turn,) = prompts.draw(1, length=plan.turn_tokens)
+        second = [*first, *reply, *turn]
+        seconds, share = ours.first_token(second)
+        warm.append(seconds * 1e3)
+        shares.append(share)
+        known.append((len(first) + len(reply) - 1) / len(second))  # the last was only sampled
+        other = [second[0] - 1, *second[1:]]  # nothing before it is the same
+        cold.append(ours.first_token(other)[0] * 1e3)
+    case, fresh = "second turn", "the same turn in an engine that has seen nothing"
+    goal = f">= {mean(known):.4g}"
+    return [
+        Row(BENCH, f"{case}, to its first token", "ms", median(warm), median(cold), fresh),
+        Row(BENCH, f"{case}, prompt found in the cache", "share", mean(shares), goal=goal),
+    ]
+
+
+def _bandwidth_row(plan: Plan, folder: Path, ours: Ours, prompts: Prompts) -> Row:
+    """One request decoding, beside the rate at which memory could hand over the weights."""
+    size, rates, limits = read_bytes(folder), [], []
+    for _ in range(plan.rounds):
+        limits.append(bandwidth(rounds=3) / size)
+        rates.append(ours.decode_rate(prompts.draw(1)[0], max(2, plan.new_tokens)))
+    limit = max(limits)
+    name = f"memory bandwidth: {limit * size / 1e9:.1f} GB/s over {size / 1e6:.0f} MB of weights"
+    case = "1 request, decoding alone"
+    return Row(BENCH, case, "tokens/s", median(rates), limit, name, ">= 0.5x", "higher")
+
+
+def _int8_rows(plan: Plan, ours: Ours, int8: Ours, prompts: Prompts) -> list[Row]:
+    """int8 beside our own fp32."""
+    int8.rate(prompts.draw(1), 2)
+    rows = []
+    for num in (1, 4, 16):
+        fp32_rate, int8_rate = contest(plan, [ours, int8], prompts, num)
+        case = f"weights=int8, {_case(plan, num, 1)}"
+        rows.append(
+            Row(BENCH, case, "tokens/s", int8_rate, fp32_rate, "weights=fp32", "", "higher")
+        )
+    return rows
+
+
+def _error_rows(plan: Plan, folder: Path, ours: Ours, int8: Ours) -> list[Row]:
+    """Log-probs of sampled tokens as they were sampled, beside what exact weights give them."""
+    from serving.renderer import Renderer
+
+    renderer = Renderer(folder)
+    asked = [renderer.render([{"role": "user", "content": text}]).ids_P for text in QUESTIONS]
+    rows = []
+    for side in (int8, ours):
+        error = log_prob_error(side.engine, ours.engine, asked, plan.new_tokens)
+        case = f"{side.name}, mean |log-prob - exact| of sampled tokens"
+        rows.append(Row(BENCH, case, "nats", error))
+    return rows
+
+
+def log_prob_error(
+    sampler: Any, exact: Any, prompts: Sequence[Sequence[int]], new_tokens: int
+) -> float:
+    """Return the mean distance of a sampler's log-probs from an exact engine's scores."""
+    tickets = [
+        sampler.submit(prompt, sampling(new_tokens, seed)) for seed, prompt in enumerate(prompts)
+    ]
+    said = [ticket.future.result(600) for ticket in tickets]
+    whole = [[*p, *g.token_ids_T] for p, g in zip(prompts, said, strict=True)]
+    scores = exact.score(whole).result(600)
+    errors: list[float] = [
+        abs(mine - true)
+        for generation, score in zip(said, scores, strict=True)
+        for mine, true in zip(
+            generation.logprobs_T, score[-len(generation.token_ids_T) :], strict=True
+        )
+    ]
+    return sum(errors) / len(errors)

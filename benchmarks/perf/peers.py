@@ -15,7 +15,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -133,7 +132,8 @@ def _agentlightning(peer: Peer, engine_url: str) -> Side:
         "hydra.run.dir=.",
         "hydra.output_subdir=null",
     ]
-    folder = Path(tempfile.mkdtemp(prefix="clawgym-peer-"))
+    folder = peer.folder / "run"  # for what it writes where it is started
+    folder.mkdir(exist_ok=True)
     process = Process([str(peer.folder / "bin" / "agl-server"), *options], folder=folder)
 
     def prepare(sessions: Sequence[str]) -> None:
