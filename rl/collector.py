@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from agents.episode import Assignment
 from agents.types import Episode
 from envs.types import Task
-from rl.config import RunConfig
 from rl.errors import StalledError
 from rl.fleet import Fleet
 from rl.schedule import Schedule, group_id, member_id, member_of
+from rl.settings import RunConfig
 from rl.store import Store
 from serving.types import Sampling
 

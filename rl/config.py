@@ -2,187 +2,23 @@
 
 ``resolve(["env=swe", "optim.lr=1e-6", "recipe=smoke"])`` gives a ``RunConfig``. Unknown keys are
 refused with the nearest legal name. Order of precedence: defaults < the environment's recipe
-(``recipes/<env>.yaml``) < ``recipe=`` < command line. This file is the one source of defaults.
+(``recipes/<env>.yaml``) < ``recipe=`` < command line. The models and defaults: ``rl.settings``.
 """
 
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Any, cast, get_args
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from rl.errors import ConfigError
+from rl.settings import RunConfig
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
-
-
-Beta = Annotated[float, Field(ge=0, lt=1)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class TasksConfig(_Section):
-    """Which tasks are played."""
-
-    path: str | None = Field(None, description="JSONL file of tasks; default: the built-in set")
-    levels: tuple[str, ...] = Field((), description="levels to train on; empty: all")
-    families: tuple[str, ...] = Field((), description="families to train on; empty: all")
-    limit: int | None = Field(None, ge=1, description="most training tasks")
-
-
-class AgentConfig(_Section):
-    """How the model plays."""
-
-    reply_format: Literal["plain", "fenced"] = Field("plain", description="what a reply looks like")
-    max_reply_tokens: int = Field(64, ge=1, description="most tokens of one reply")
-    max_steps: int | None = Field(
-        None, ge=1, description="actions per episode; default: the task's"
-    )
-    max_parse_errors: int = Field(2, ge=1, description="replies without an action in a row")
-    time_limit_s: float = Field(300.0, gt=0, description="wall-clock limit of an episode")
-    finish: Literal["submit", "solved"] = Field(
-        "solved", description="end when the agent says so, or as soon as the verifier is satisfied"
-    )
-
-
-class RolloutConfig(_Section):
-    """How episodes are collected."""
-
-    workers: int = Field(2, ge=1, description="Ray rollout workers")
-    episodes_per_worker: int = Field(16, ge=1, description="episodes at once in one worker")
-    groups_per_step: int = Field(6, ge=1, description="groups (tasks) in one optimiser batch")
-    group_size: int = Field(8, ge=2, le=64, description="episodes of one task")
-    min_group: int = Field(4, ge=2, description="finished members below which a group is dropped")
-    curriculum: Literal["uniform", "informative"] = Field(
-        "uniform", description="every family in turn, or those whose groups carry a gradient"
-    )
-    temperature: float = Field(
-        0.7, ge=1e-3, le=2, description="applied by sampler and trainer alike"
-    )
-    top_p: float = Field(
-        1.0, gt=0, le=1, description="must be 1: truncation is refused in training"
-    )
-    max_staleness: int = Field(1, ge=0, description="policy versions a token may lag behind (eta)")
-    max_retries: int = Field(2, ge=0, description="new attempts after a failure of the machine")
-    retry_wait_s: float = Field(2.0, ge=0, description="before the first; doubles each time")
-    stall_timeout_s: float = Field(900.0, gt=0, description="longest wait without any episode")
-
-
-class AlgorithmConfig(_Section):
-    """The learning signal (algorithms: docs/architecture.md)."""
-
-    name: Literal["grpo", "dr_grpo", "rloo"] = Field("grpo", description="advantage estimator")
-    clip_low: float = Field(0.2, gt=0, lt=1, description="lower clip of the ratio, 1 - clip_low")
-    clip_high: float = Field(0.28, gt=0, description="upper clip of the ratio, 1 + clip_high")
-    aggregation: Literal["token_mean", "seq_mean_token_mean", "seq_mean_token_sum_norm"] = Field(
-        "token_mean", description="how token losses become one number"
-    )
-    norm_length: int = Field(256, ge=1, description="fixed length of seq_mean_token_sum_norm")
-    kl_coef: float = Field(
-        0.001, ge=0, description="weight of the k3 anchor to the model before any training"
-    )
-    train_truncated: bool = Field(True, description="train replies cut by the token limit")
-
-
-class OptimConfig(_Section):
-    """The optimiser."""
-
-    lr: float = Field(1e-5, gt=0, description="peak learning rate")
-    weight_decay: float = Field(0.0, ge=0, description="AdamW's")
-    betas: tuple[Beta, Beta] = Field((0.9, 0.95), description="AdamW's")
-    warmup_steps: int = Field(0, ge=0, description="linear warm-up of the rate")
-    max_grad_norm: float = Field(1.0, gt=0, description="gradient clipping")
-    steps: int = Field(20, ge=1, description="optimiser steps of the RL phase")
-
-
-class LoraConfig(_Section):
-    """Low-rank adapters; full fine-tuning without."""
-
-    enabled: bool = Field(False, description="train adapters instead of all weights")
-    rank: int = Field(16, ge=1, description="r")
-    alpha: float = Field(32.0, gt=0, description="scale is alpha / r")
-
-
-class TrainerConfig(_Section):
-    """How the batch is computed."""
-
-    token_budget: int = Field(512, ge=64, description="distinct tokens per micro-batch")
-    logit_chunk: int = Field(512, ge=1, description="positions whose logits exist at once")
-    threads: int | None = Field(None, ge=1, description="CPU threads; default: all cores")
-    activation_checkpointing: bool = Field(False, description="recompute to save memory")
-
-
-class WarmstartConfig(_Section):
-    """Supervised steps on oracle trajectories before RL; reported apart."""
-
-    kind: Literal["none", "oracle"] = Field("none", description="oracle: demonstrate train tasks")
-    demonstrations: int = Field(32, ge=1, description="oracle episodes")
-    batch: int = Field(8, ge=1, description="episodes per optimiser step")
-    epochs: int = Field(1, ge=1, description="passes over the demonstrations")
-    lr: float = Field(2e-5, gt=0, description="learning rate of the warm start")
-
-
-class EvaluationConfig(_Section):
-    """Held-out evaluation, before and after."""
-
-    tasks: int = Field(96, ge=1, description="held-out tasks, the same every time")
-    levels: tuple[str, ...] = Field((), description="levels; empty: the training levels")
-    temperature: float = Field(0.0, ge=0, le=2, description="0 is greedy")
-    samples: int = Field(1, ge=1, description="episodes per task")
-    every: int = Field(0, ge=0, description="also every so many steps; 0: only before and after")
-    releases: bool = Field(True, description="env=swe: also the real-package tasks, reported apart")
-
-
-class CheckpointConfig(_Section):
-    """What is kept for a resume."""
-
-    every: int = Field(5, ge=1, description="optimiser steps between checkpoints")
-    keep: int = Field(2, ge=1, description="checkpoints kept")
-
-
-class EngineConfig(_Section):
-    """The policy server."""
-
-    name: Literal["torch"] = Field("torch", description="embedded torch engine")
-    threads: int | None = Field(None, ge=1, description="CPU threads; default: all cores")
-    max_slots: int = Field(48, ge=1, le=4096, description="requests decoded at once")
-    context: int = Field(1024, ge=64, description="most tokens of prompt and reply")
-
-
-class RayConfig(_Section):
-    """Where Ray runs."""
-
-    address: str | None = Field(None, description="of a running cluster; default: this machine")
-
-
-class RunConfig(_Section):
-    """Everything a run is made of."""
-
-    env: str = Field("terminal", description="short name; see python -m envs.tasks list")
-    model: str = Field("smollm2-135m", description="name, folder or hub id")
-    run: str | None = Field(None, description="run folder; default runs/<env>-<time>")
-    resume: str | None = Field(None, description="run folder to continue")
-    seed: int = Field(0, ge=0, lt=2**31, description="of tasks, sampling and initialisation")
-    tasks: TasksConfig = TasksConfig()
-    agent: AgentConfig = AgentConfig()
-    rollout: RolloutConfig = RolloutConfig()
-    algorithm: AlgorithmConfig = AlgorithmConfig()
-    optim: OptimConfig = OptimConfig()
-    lora: LoraConfig = LoraConfig()
-    trainer: TrainerConfig = TrainerConfig()
-    warmstart: WarmstartConfig = WarmstartConfig()
-    evaluation: EvaluationConfig = EvaluationConfig()
-    checkpoint: CheckpointConfig = CheckpointConfig()
-    engine: EngineConfig = EngineConfig()
-    ray: RayConfig = RayConfig()
-
-
 # what a run is: a resumed one cannot be given another
 IDENTITY = ("env", "model", "run", "seed", "rollout.group_size", "tasks.", "lora.")
 TEXTS = ("env", "model", "run", "resume", "recipe", "tasks.path", "ray.address")
@@ -214,6 +50,9 @@ def validate(values: DictConfig | dict[str, Any]) -> RunConfig:
         ConfigError: see ``resolve``.
     """
     plain = OmegaConf.to_container(values, resolve=True) if OmegaConf.is_config(values) else values
+    assert isinstance(plain, dict)
+    if isinstance(plain.get("algorithm"), dict):
+        plain = {**plain, "algorithm": {"name": "grpo", **plain["algorithm"]}}
     try:
         config = RunConfig.model_validate(plain)
     except ValidationError as error:
@@ -285,12 +124,19 @@ def recipe_path(recipe: str) -> Path:
     return path
 
 
+def sections(annotation: object) -> list[type[BaseModel]]:
+    """Return the models a field may hold: one of a section, several of ``algorithm``, else none."""
+    kinds = get_args(annotation) or (annotation,)
+    return [k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)]
+
+
 def legal_keys(model: type[BaseModel] = RunConfig, prefix: str = "") -> Iterator[str]:
-    """Yield every dotted key of the configuration."""
+    """Yield every dotted key of the configuration, once."""
     for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from legal_keys(kind, f"{prefix}{name}.")
+        kinds = sections(field.annotation)
+        if kinds:
+            nested = (key for kind in kinds for key in legal_keys(kind, f"{prefix}{name}."))
+            yield from dict.fromkeys(nested)
         else:
             yield f"{prefix}{name}"
 
@@ -372,9 +218,17 @@ def _resumed(overrides: dict[str, Any], recipe: object) -> DictConfig:
 def _explain(error: ValidationError) -> str:
     """Turn pydantic's first complaint into one line."""
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
+    loc = [str(part) for part in first["loc"]]
+    if first["type"] == "union_tag_invalid":
+        names = first["ctx"]["expected_tags"].replace("'", "").split(", ")
+        hint = _nearest(first["ctx"]["tag"], names)
+        return f"algorithm={first['ctx']['tag']!r} is not a method{hint}"
+    method = loc.pop(1) if loc[0] == "algorithm" and len(loc) > 2 else ""
+    key = ".".join(loc)
     if first["type"] == "extra_forbidden":
         if key in legal_keys():
+            if method:
+                return f"{key!r} is not a setting of algorithm={method}: leave it out"
             return f"{key!r} is written with a dot: nest it, {key.replace('.', ': {')}: …}}"
         return f"unknown key {key!r}{_nearest(key, list(legal_keys()))}"
     return f"{key}={first.get('input')!r}: {first['msg'].lower()}"

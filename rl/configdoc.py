@@ -10,11 +10,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rl.config import SHORTHANDS, RunConfig
+from rl.config import SHORTHANDS, sections
+from rl.methodsettings import AlgorithmConfig
+from rl.settings import RunConfig
 
 INTRO = """# Configuration
 
-Generated from `rl/config.py` by `python -m rl.configdoc docs/configuration.md`; do not edit.
+Generated from `rl/settings.py` by `python -m rl.configdoc docs/configuration.md`; do not edit.
 
 Settings are `key=value` arguments of `python -m rl.train`. Order of precedence: the defaults below,
 then `recipes/<env>.yaml`, then `recipe=FILE|NAME`, then the command line. Unknown keys are refused.
@@ -30,10 +32,17 @@ def render() -> str:
     lines = [INTRO.format(shorthands=shorthands)]
     lines += _table("the run", RunConfig, "")
     for name, field in RunConfig.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            lines += _table(f"{name}: {(kind.__doc__ or '').strip().rstrip('.')}", kind, f"{name}.")
+        kinds = sections(field.annotation)
+        if len(kinds) == 1:
+            lines += _table(f"{name}: {_title(kinds[0])}", kinds[0], f"{name}.")
+        elif kinds:
+            lines += _table(f"{name}: {_title(AlgorithmConfig)}", AlgorithmConfig, f"{name}.")
+            lines += [line for kind in kinds for line in _variant(kind, f"{name}.")]
     return "\n".join(lines) + "\n"
+
+
+def _title(model: type[BaseModel]) -> str:
+    return (model.__doc__ or "").strip().rstrip(".")
 
 
 def _table(title: str, model: type[BaseModel], prefix: str) -> list[str]:
@@ -41,12 +50,23 @@ def _table(title: str, model: type[BaseModel], prefix: str) -> list[str]:
     return [f"\n## {title}\n", "| key | default | meaning |", "|---|---|---|", *rows]
 
 
+def _variant(model: type[BaseModel], prefix: str) -> list[str]:
+    """Return what a method adds to the common keys or sets otherwise."""
+    common = {key: field.default for key, field in AlgorithmConfig.model_fields.items()}
+    name = model.model_fields["name"].default
+    own = [
+        row
+        for row, (key, field) in zip(_rows(model, prefix), model.model_fields.items(), strict=True)
+        if key != "name" and (key not in common or common[key] != field.default)
+    ]
+    lines = [f"\n### `algorithm={name}`: {_title(model)}\n"]
+    return lines + (["| key | default | meaning |", "|---|---|---|", *own] if own else [])
+
+
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            continue
-        yield f"| `{prefix}{name}` | {_show(field.default)} | {field.description or ''} |"
+        if not sections(field.annotation):
+            yield f"| `{prefix}{name}` | {_show(field.default)} | {field.description or ''} |"
 
 
 def _show(value: Any) -> str:

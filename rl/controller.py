@@ -21,7 +21,6 @@ from envs.types import Task
 from rl import checkpoint
 from rl.algorithms import GroupOutcome, annotate_group, demonstrations
 from rl.collector import Collector
-from rl.config import RunConfig
 from rl.console import Progress
 from rl.errors import RlError, RunError
 from rl.evaluation import Evaluation, evaluate
@@ -29,6 +28,7 @@ from rl.fleet import Fleet
 from rl.metrics import Metrics
 from rl.samples import Continuation
 from rl.schedule import Schedule
+from rl.settings import RunConfig
 from rl.store import Store
 from rl.tasksets import TaskSets
 from rl.types import Sample

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from agents.episode import Assignment
 from agents.types import Episode, StopReason
-from rl.config import RunConfig
 from rl.errors import RlError, RunError, StalledError
+from rl.settings import RunConfig
 from rl.types import Sample, StepMetrics
 from rl.workers import PolicyAddress, PolicyHost, RolloutWorker, TrainerHost
 

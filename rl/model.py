@@ -15,17 +15,22 @@ import numpy as np
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from rl.config import LoraConfig
 from rl.errors import RunError
 from rl.packing import PackedBatch
+from rl.settings import LoraConfig
 
 
 @dataclass(frozen=True)
 class TokenScores:
-    """Per trained token of a packed batch: log-prob at the sampler's temperature, and entropy."""
+    """Per trained token of a packed batch: log-prob at the sampler's temperature, and entropy.
+
+    ``topk_QK``: log-probs of the teachers' likeliest tokens, for the tokens that have a row; None
+    without any.
+    """
 
     logprobs_E: torch.Tensor
     entropy_E: torch.Tensor
+    topk_QK: torch.Tensor | None = None
 
 
 class Policy:
@@ -67,6 +72,19 @@ class Policy:
     def trainable(self) -> list[torch.nn.Parameter]:
         """Parameters the optimiser updates."""
         return [p for p in self.model.parameters() if p.requires_grad]
+
+    @property
+    def context(self) -> int | None:
+        """Most tokens of a sequence; None where the model does not say."""
+        limit = getattr(self.model.config, "max_position_embeddings", None)
+        return int(limit) if limit is not None else None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether two forwards of the same weights give the same numbers: no dropout is active."""
+        attention = getattr(self.model.config, "attention_dropout", 0.0) or 0.0
+        layers = (m.p for m in self.model.modules() if isinstance(m, torch.nn.Dropout))
+        return attention == 0.0 and not any(p > 0 for p in layers)
 
     def score(self, batch: PackedBatch) -> TokenScores:
         """Return log-probs and entropies of a batch's trained tokens, with gradients."""
@@ -176,40 +194,60 @@ class Policy:
         temperature_R = torch.from_numpy(rows[1]).to(hidden_ND)
         row_E = torch.from_numpy(np.asarray(inverse_E).reshape(-1)).to(self.device)
         target_E = torch.from_numpy(batch.target_E).to(self.device)
+        row_Q, ids_QK = self._topk(batch, row_E)
         logprobs_E = hidden_ND.new_zeros(len(target_E))
         entropy_E = hidden_ND.new_zeros(len(target_E))
+        topk_QK = hidden_ND.new_zeros(ids_QK.shape)
         for start in range(0, len(source_R), self.logit_chunk):
             end = start + self.logit_chunk
             here_E = ((row_E >= start) & (row_E < end)).nonzero()[:, 0]
+            here_Q = ((row_Q >= start) & (row_Q < end)).nonzero()[:, 0]
             chunk = (
                 hidden_ND[source_R[start:end]],
                 head_VD,
                 temperature_R[start:end],
-                row_E[here_E] - start,
-                target_E[here_E],
+                (row_E[here_E] - start, target_E[here_E]),
+                (row_Q[here_Q] - start, ids_QK[here_Q]),
             )
             if len(source_R) > self.logit_chunk and torch.is_grad_enabled():
-                logprobs, entropy = checkpoint(_chunk_scores, *chunk, use_reentrant=False)
+                logprobs, entropy, topk = checkpoint(_chunk_scores, *chunk, use_reentrant=False)
             else:
-                logprobs, entropy = _chunk_scores(*chunk)
+                logprobs, entropy, topk = _chunk_scores(*chunk)
             logprobs_E = logprobs_E.index_put((here_E,), logprobs)
             entropy_E[here_E] = entropy
-        return TokenScores(logprobs_E, entropy_E)
+            if len(row_Q):
+                topk_QK = topk_QK.index_put((here_Q,), topk)
+        return TokenScores(logprobs_E, entropy_E, topk_QK if len(row_Q) else None)
+
+    def _topk(self, batch: PackedBatch, row_E: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the logit row and the wanted tokens of every token with a teacher's top-K."""
+        if batch.topk is None:
+            none = torch.zeros(0, dtype=torch.int64, device=self.device)
+            return none, none.reshape(0, 1)
+        with_E = np.flatnonzero(batch.topk_E >= 0)
+        ids_QK = torch.from_numpy(batch.topk.token_ids_TK[batch.topk_E[with_E]]).to(self.device)
+        return row_E[torch.from_numpy(with_E).to(self.device)], ids_QK
+
+
+Wanted = tuple[torch.Tensor, torch.Tensor]  # rows of the chunk, and token ids at them
 
 
 def _chunk_scores(
     hidden_RD: torch.Tensor,
     head_VD: torch.Tensor,
     temperature_R: torch.Tensor,
-    row_E: torch.Tensor,
-    target_E: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    targets_E: Wanted,
+    topk_Q: Wanted,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    row_E, target_E = targets_E
+    row_Q, ids_QK = topk_Q
     logits_RV = hidden_RD @ head_VD.T / temperature_R[:, None]
     norm_R = torch.logsumexp(logits_RV, dim=-1)
     logprobs_E = logits_RV[row_E, target_E] - norm_R[row_E]
+    topk_QK = logits_RV[row_Q[:, None], ids_QK] - norm_R[row_Q, None]
     with torch.no_grad():
         entropy_R = norm_R - (torch.softmax(logits_RV, -1) * logits_RV).sum(-1)
-    return logprobs_E, entropy_R[row_E]
+    return logprobs_E, entropy_R[row_E], topk_QK
 
 
 def _with_adapters(model: Any, lora: LoraConfig) -> Any:

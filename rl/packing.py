@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rl.types import BoolArray, FloatArray, IntArray, Sample
+from rl.errors import SampleError
+from rl.types import TERMS, BoolArray, FloatArray, IntArray, Sample, Term, TopK
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class PackedBatch:
         target_E: the trained token's id.
         sample_E: index into the step's samples.
         old_logprobs_E, advantages_E, temperature_E, version_E: of the trained token.
+        weight_E: of the trained token in each term; 0 where it is not in it.
+        teacher_E, ref_E: log-probs of teacher and start policy, NaN where missing.
+        topk_E: row of ``topk`` of the trained token, -1 where it has none.
+        topk: the teachers' likeliest tokens, padded with log-prob -inf; None without any.
         num_unshared: tokens that a forward per sample would have computed.
     """
 
@@ -41,6 +46,11 @@ class PackedBatch:
     advantages_E: FloatArray
     temperature_E: FloatArray
     version_E: IntArray
+    weight_E: dict[Term, FloatArray]
+    teacher_E: FloatArray
+    ref_E: FloatArray
+    topk_E: IntArray
+    topk: TopK | None
     num_unshared: int
 
     @property
@@ -98,7 +108,10 @@ def pack(samples: Sequence[Sample], token_budget: int) -> list[PackedBatch]:
     """Cut a step's samples into micro-batches of at most ``token_budget`` distinct tokens.
 
     Samples that share a group stay together where they fit. A sample longer than the budget gets a
-    micro-batch of its own. Samples without a trained token are left out.
+    micro-batch of its own. Samples without an active token are left out.
+
+    Raises:
+        SampleError: a sample's first token carries loss, or a distilled one has no teacher.
     """
     batches: list[PackedBatch] = []
     tree, members = _Tree(), list[int]()
@@ -119,39 +132,30 @@ def _by_group(samples: Sequence[Sample]) -> Iterable[int]:
     order: dict[str, int] = {}
     for sample in samples:
         order.setdefault(sample.group_id, len(order))
-    indices = [i for i, sample in enumerate(samples) if sample.num_trained]
+    indices = [i for i, sample in enumerate(samples) if sample.active_L.any()]
     return sorted(indices, key=lambda i: (order[samples[i].group_id], i))
 
 
+@dataclass
+class _Entries:
+    """The trained tokens of a micro-batch under construction, one list item per sample."""
+
+    ints: list[tuple[IntArray, ...]]
+    floats: list[tuple[FloatArray, ...]]
+    topk: list[TopK]
+
+
 def _flatten(samples: Sequence[Sample], members: Sequence[int]) -> PackedBatch:
-    tree = _Tree()
-    columns: list[tuple[IntArray, ...]] = []
-    floats: list[tuple[FloatArray, ...]] = []
+    tree, entries = _Tree(), _Entries([], [], [])
     for index in members:
-        sample = samples[index]
-        nodes_L = np.asarray(tree.path(sample.token_ids_L.tolist()), np.int64)
-        at = np.flatnonzero(sample.trained_L)
-        if len(at) and at[0] == 0:
-            raise ValueError(f"sample of {sample.episode_id}: its first token cannot be trained")
-        columns.append(
-            (
-                nodes_L[at - 1],
-                sample.token_ids_L[at],
-                np.full(len(at), index, np.int64),
-                sample.versions_L[at],
-            )
-        )
-        floats.append(
-            (
-                sample.old_logprobs_L[at],
-                sample.advantages_L[at],
-                np.full(len(at), sample.temperature),
-            )
-        )
-    source_E, target_E, sample_E, version_E = (
-        np.concatenate(c) for c in zip(*columns, strict=True)
+        nodes_L = np.asarray(tree.path(samples[index].token_ids_L.tolist()), np.int64)
+        _add(entries, samples[index], index, nodes_L)
+    source_E, target_E, sample_E, version_E, topk_E = (
+        np.concatenate(c) for c in zip(*entries.ints, strict=True)
     )
-    old_E, advantages_E, temperature_E = (np.concatenate(c) for c in zip(*floats, strict=True))
+    old_E, advantages_E, temperature_E, teacher_E, ref_E, *weights = (
+        np.concatenate(c) for c in zip(*entries.floats, strict=True)
+    )
     return PackedBatch(
         token_ids_N=np.asarray(tree.tokens, np.int64),
         positions_N=np.asarray(tree.depths, np.int64),
@@ -163,5 +167,60 @@ def _flatten(samples: Sequence[Sample], members: Sequence[int]) -> PackedBatch:
         advantages_E=advantages_E,
         temperature_E=temperature_E,
         version_E=version_E,
+        weight_E=dict(zip(TERMS, weights, strict=True)),
+        teacher_E=teacher_E,
+        ref_E=ref_E,
+        topk_E=topk_E,
+        topk=TopK.stack(entries.topk) if entries.topk else None,
         num_unshared=sum(len(samples[i].token_ids_L) for i in members),
     )
+
+
+def _add(entries: _Entries, sample: Sample, index: int, nodes_L: IntArray) -> None:
+    """Add a sample's active tokens."""
+    size = len(sample.token_ids_L)
+    at = np.flatnonzero(sample.active_L)
+    if at[0] == 0:
+        raise SampleError(f"sample of {sample.episode_id}: its first token cannot be trained")
+    weights = [sample.weights.along(term, size)[at] for term in TERMS]
+    teacher_E = _stream(sample.teacher_logprobs_L, at)
+    row_E = _topk_rows(sample, at)
+    bare_E = (weights[TERMS.index("distill")] != 0) & np.isnan(teacher_E) & (row_E < 0)
+    if bare_E.any():
+        raise SampleError(
+            f"sample of {sample.episode_id}: {int(bare_E.sum())} distilled tokens have no teacher"
+        )
+    offset = sum(len(topk.token_ids_TK) for topk in entries.topk)
+    if sample.topk is not None:
+        entries.topk.append(sample.topk)
+    entries.ints.append(
+        (
+            nodes_L[at - 1],
+            sample.token_ids_L[at],
+            np.full(len(at), index, np.int64),
+            sample.versions_L[at],
+            np.where(row_E >= 0, row_E + offset, -1),
+        )
+    )
+    entries.floats.append(
+        (
+            sample.old_logprobs_L[at],
+            sample.advantages_L[at],
+            np.full(len(at), sample.temperature),
+            teacher_E,
+            _stream(sample.ref_logprobs_L, at),
+            *weights,
+        )
+    )
+
+
+def _stream(values_L: FloatArray | None, at: IntArray) -> FloatArray:
+    return np.full(len(at), np.nan) if values_L is None else values_L[at]
+
+
+def _topk_rows(sample: Sample, at: IntArray) -> IntArray:
+    """Return the row of the sample's top-K for each position, -1 where there is none."""
+    row_L = np.full(len(sample.token_ids_L), -1, np.int64)
+    if sample.topk_at is not None:
+        row_L[sample.topk_at] = np.arange(len(sample.topk_at))
+    return row_L[at]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from envs.types import Task
-from rl.config import RunConfig
+from rl.settings import RunConfig
 
 FULL_BYTES_PER_PARAMETER = 16  # weights, gradients and two moments in fp32
 MODEL_PARAMETERS = {"smollm2-135m": 134_500_000, "tiny": 200_000}

@@ -31,18 +31,21 @@ class _Branch:
     trained: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)
 
     def extend_unsampled(self, token_ids: Sequence[int]) -> None:
         self.token_ids += token_ids
         self.trained += [False] * len(token_ids)
         self.logprobs += [float("nan")] * len(token_ids)
         self.versions += [-1] * len(token_ids)
+        self.turns += [-1] * len(token_ids)
 
-    def extend_sampled(self, turn: Turn, trained: bool) -> None:
+    def extend_sampled(self, turn: Turn, index: int, trained: bool) -> None:
         self.token_ids += turn.token_ids_T
         self.trained += [trained] * len(turn.token_ids_T)
         self.logprobs += turn.logprobs_T or [float("nan")] * len(turn.token_ids_T)
         self.versions += turn.versions_T or [-1] * len(turn.token_ids_T)
+        self.turns += [index] * len(turn.token_ids_T)
 
 
 def merge(
@@ -53,12 +56,12 @@ def merge(
     Args:
         train_truncated: whether a reply cut by the token limit carries loss.
 
-    Advantages are 0 until an algorithm fills them. Log-probs that were never recorded (a
+    Advantages and weights are 0 until a method fills them. Log-probs that were never recorded (a
     demonstration) are NaN; a policy-gradient method must refuse such samples.
     """
     branches: list[_Branch] = []
     classes: Counter[Continuation] = Counter()
-    for turn in episode.turns:
+    for index, turn in enumerate(episode.turns):
         prompt = list(turn.prompt_ids_P)
         current = branches[-1] if branches else None
         if current is None:
@@ -71,7 +74,8 @@ def merge(
             classes[_drift(episode.turns, turn)] += 1
             branches.append(_Branch())
             branches[-1].extend_unsampled(prompt)
-        branches[-1].extend_sampled(turn, train_truncated or turn.finish_reason != "length")
+        trained = train_truncated or turn.finish_reason != "length"
+        branches[-1].extend_sampled(turn, index, trained)
     return [_sample(episode, branch) for branch in branches], classes
 
 
@@ -105,4 +109,5 @@ def _sample(episode: Episode, branch: _Branch) -> Sample:
         versions_L=np.asarray(branch.versions, np.int64),
         advantages_L=np.zeros(len(branch.token_ids)),
         temperature=episode.temperature,
+        turns_L=np.asarray(branch.turns, np.int64),
     )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from envs.types import Task
-from rl.config import RunConfig
 from rl.errors import ConfigError
+from rl.settings import RunConfig
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from rl.errors import ConfigError, RlError, RunError
 
 if TYPE_CHECKING:
-    from rl.config import RunConfig
+    from rl.settings import RunConfig
     from rl.tasksets import TaskSets
 
 log = logging.getLogger("rl.train")

@@ -2,48 +2,30 @@
 
 A batch is packed into prefix trees, each micro-batch adds its share of the gradient, and one AdamW
 step follows. Token weights are computed over the whole batch first, so micro-batching, packing and
-order change nothing but rounding. Left out: where samples come from (``rl.algorithms``), how
-weights reach the engine (``serving.weights``), what is kept on disk (``rl.checkpoint``).
+order change nothing but rounding. Demonstrations, episodes and chat turns travel in one batch: what
+a token does is in its weights. Left out: where samples come from (``rl.algorithms``), what the loss
+is (``rl.objective``), how weights reach the engine (``serving.weights``), what is kept on disk
+(``rl.checkpoint``).
 """
 
 import math
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
-from rl import losses
-from rl.config import AlgorithmConfig, LoraConfig, OptimConfig, TrainerConfig
-from rl.errors import DivergedError
+from rl import objective, offpolicy
+from rl.errors import DivergedError, MismatchError, SampleError
+from rl.guards import Guards
+from rl.methodsettings import AlgorithmConfig
 from rl.model import Policy
+from rl.objective import Tally
 from rl.packing import PackedBatch, pack
-from rl.types import FloatArray, Sample, StepMetrics
-
-Objective = Literal["policy_gradient", "cross_entropy"]
-# log of π_trainer / π_engine outside of which a token is masked, and counted: [1e-4, 100]
-LOG_DROP = (math.log(1e-4), math.log(100.0))
-
-
-@dataclass
-class _Tally:
-    """What a step adds up while it goes through the micro-batches."""
-
-    loss: float = 0.0
-    kl: float = 0.0
-    entropy: float = 0.0
-    clipped: int = 0
-    dropped: int = 0
-    dropped_weight: float = 0.0
-    weight: float = 0.0
-    ratio_max: float = 0.0
-    nodes: int = 0
-    unshared: int = 0
-    gap_E: list[FloatArray] = field(default_factory=list)
-    lag_E: list[FloatArray] = field(default_factory=list)
+from rl.settings import GuardsConfig, LoraConfig, OptimConfig, TrainerConfig
+from rl.types import BoolArray, Sample, StepMetrics
 
 
 class Trainer:
@@ -51,8 +33,8 @@ class Trainer:
 
     Args:
         folder: the start policy in Hugging Face layout.
-        algorithm, optim, trainer, lora: sections of the configuration. With ``kl_coef`` > 0 and
-            full fine-tuning a frozen copy of the start policy is held for the anchor.
+        algorithm, optim, trainer, lora, guards: sections of the configuration. With ``kl_coef`` > 0
+            and full fine-tuning a frozen copy of the start policy is held for the anchor.
         seed: of adapters' initialisation.
     """
 
@@ -64,6 +46,7 @@ class Trainer:
         trainer: TrainerConfig,
         lora: LoraConfig,
         seed: int = 0,
+        guards: GuardsConfig | None = None,
     ) -> None:
         torch.manual_seed(seed)
         if trainer.threads is not None:
@@ -72,6 +55,7 @@ class Trainer:
         if algorithm.kl_coef > 0:
             self.policy.keep_reference(folder)
         self.algorithm, self.optim, self.config = algorithm, optim, trainer
+        self.guards = Guards(guards or GuardsConfig())
         self.step_index = 0
         self.forget_moments()
 
@@ -91,51 +75,46 @@ class Trainer:
         return self.optim.lr * min(1.0, (step_index + 1) / warm) if warm else self.optim.lr
 
     def step(
-        self,
-        samples: Sequence[Sample],
-        *,
-        objective: Objective = "policy_gradient",
-        version: int = 0,
-        lr: float | None = None,
+        self, samples: Sequence[Sample], *, version: int = 0, lr: float | None = None
     ) -> StepMetrics:
         """Take one optimiser step.
 
         Args:
-            samples: annotated; those without a trained token are left out.
-            objective: clipped policy gradient with KL anchor, or cross-entropy.
+            samples: annotated; those without an active token, and those longer than the model's
+                context, are left out and counted.
             version: the policy version the weights have now, for staleness.
-            lr: overrides the schedule.
+            lr: overrides the schedule, which then stands still (a warm start).
 
         Raises:
-            DivergedError: loss or gradient is not finite; weights are unchanged.
+            SampleError: a policy-gradient token has no log-prob, a distilled one no teacher.
+            DivergedError: loss or gradient is not finite.
+            MismatchError: engine and trainer disagree by more than the bound.
+            GuardBreach: a monitored number left its bounds.
+
+        Weights are unchanged whenever it raises.
         """
         started = time.monotonic()
-        batches = pack(samples, self.config.token_budget)
-        weights = self._weights(batches, samples)
-        tally = _Tally()
-        self.optimizer.zero_grad(set_to_none=True)
-        for batch, weight_E in zip(batches, weights, strict=True):
-            loss = self._loss(batch, weight_E, objective, version, tally)
-            loss.backward()  # type: ignore[no-untyped-call]
+        usable, counts = self._usable(samples)
+        batches = pack(usable, self.config.token_budget)
         if not batches:
-            return StepMetrics({"trained_tokens": 0.0, "seconds": time.monotonic() - started})
-        self._spread_over_kept(tally)
-        norm = float(
-            torch.nn.utils.clip_grad_norm_(self.policy.trainable, self.optim.max_grad_norm)
-        )
-        if not (math.isfinite(norm) and math.isfinite(tally.loss)):
-            self.optimizer.zero_grad(set_to_none=True)
-            raise DivergedError(
-                f"loss {tally.loss} and gradient norm {norm}: the step was not taken"
+            counts |= {"trained_tokens": 0.0, "seconds": time.monotonic() - started}
+            return StepMetrics(counts)
+        try:
+            tally = self._accumulate(batches, usable, version)
+            norm = float(
+                torch.nn.utils.clip_grad_norm_(self.policy.trainable, self.optim.max_grad_norm)
             )
-        rate = self.learning_rate(self.step_index) if lr is None else lr
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        if objective == "policy_gradient":
-            self.step_index += 1
-        return _metrics(tally, batches, norm, rate, version, time.monotonic() - started)
+            values = _values(tally, batches, version) | self.guards.measure(usable)
+            values |= counts | {"grad_norm": norm}
+            self._refuse(values, tally, batches, version)
+            rate = self.learning_rate(self.step_index) if lr is None else lr
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            self.optimizer.step()
+        finally:
+            self.optimizer.zero_grad(set_to_none=True)
+        self.step_index += lr is None
+        return StepMetrics(values | {"lr": rate, "seconds": time.monotonic() - started})
 
     def state(self) -> dict[str, Any]:
         """Return weights, optimiser, schedule and random state, for ``rl.checkpoint``."""
@@ -144,6 +123,7 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "step_index": self.step_index,
             "rng": torch.get_rng_state(),
+            "guards": self.guards.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -156,123 +136,139 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.step_index = int(state["step_index"])
         torch.set_rng_state(state["rng"])
+        self.guards.load_state(state.get("guards", {}))
 
     # ------------------------------------------------------------- inside
 
-    def _spread_over_kept(self, tally: _Tally) -> None:
-        """Give the weight of dropped tokens to the others: what is masked must not dilute."""
-        kept = tally.weight - tally.dropped_weight
-        if tally.dropped_weight > 0 and kept > 0:
-            for parameter in self.policy.trainable:
-                if parameter.grad is not None:
-                    parameter.grad.mul_(tally.weight / kept)
+    def _usable(self, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, float]]:
+        """Leave out what cannot be computed or teaches nothing, and count it by reason."""
+        limit = self.policy.context
+        live = [sample for sample in samples if sample.active_L.any()]
+        short = [s for s in live if limit is None or len(s.token_ids_L) <= limit]
+        for sample in short:
+            pg_L = sample.trained_L & (sample.weights.along("pg", len(sample.token_ids_L)) != 0)
+            if not np.isfinite(sample.old_logprobs_L[pg_L]).all():
+                raise SampleError(
+                    f"sample of {sample.episode_id}: a policy gradient needs the log-prob of every "
+                    "trained token"
+                )
+        reasons = {
+            "samples_without_loss": len(samples) - len(live),
+            "samples_too_long": len(live) - len(short),
+        }
+        return short, {name: float(count) for name, count in reasons.items() if count}
 
-    def _weights(
-        self, batches: Sequence[PackedBatch], samples: Sequence[Sample]
-    ) -> list[FloatArray]:
-        """Return each micro-batch's token weights, normalised over all of them.
+    def _accumulate(
+        self, batches: Sequence[PackedBatch], samples: Sequence[Sample], version: int
+    ) -> Tally:
+        """Leave the gradient of the whole batch in the parameters.
 
-        A sequence is an episode: branches of one episode count as one.
+        Which tokens are masked is known after a forward only. Where some are, the gradient is made
+        again with normalisers that leave them out: what is masked must not dilute.
         """
-        if not batches:
-            return []
-        numbers = {name: n for n, name in enumerate({s.episode_id: None for s in samples})}
-        episode_of = np.array([numbers[sample.episode_id] for sample in samples])
-        sequence_E = episode_of[np.concatenate([batch.sample_E for batch in batches])]
-        weight_E = losses.token_weights(
-            sequence_E, self.algorithm.aggregation, float(self.algorithm.norm_length)
+        before: list[torch.Tensor | None] = [None] * len(batches)
+        masks: list[BoolArray] | None = None
+        if self._needs_forward():
+            scored = [self._before(batch) for batch in batches]
+            before = list(scored)
+            masks = [
+                offpolicy.correct(batch, score_E, version, self.config).keep_E
+                for batch, score_E in zip(batches, scored, strict=True)
+            ]
+        tally = self._pass(batches, samples, version, before, masks)
+        if masks is None and not offpolicy.all_kept(tally.keep_E):
+            tally = self._pass(batches, samples, version, before, tally.keep_E)
+        return tally
+
+    def _needs_forward(self) -> bool:
+        """Whether π_old takes a forward of its own: asked for, or dropout changes the first."""
+        return self.config.recompute_old == "always" or (
+            self.config.recompute_old == "auto" and not self.policy.repeatable
         )
-        cuts = np.cumsum([len(batch.sample_E) for batch in batches])[:-1]
-        return list(np.split(weight_E, cuts))
 
-    def _loss(
+    @torch.no_grad()
+    def _before(self, batch: PackedBatch) -> torch.Tensor:
+        self.policy.model.eval()
+        try:
+            return self.policy.score(batch).logprobs_E
+        finally:
+            self.policy.model.train()
+
+    def _pass(
         self,
-        batch: PackedBatch,
-        weight_E: FloatArray,
-        objective: Objective,
+        batches: Sequence[PackedBatch],
+        samples: Sequence[Sample],
         version: int,
-        tally: _Tally,
-    ) -> torch.Tensor:
-        scores = self.policy.score(batch)
-        weights = torch.from_numpy(weight_E).to(scores.logprobs_E)
-        if objective == "cross_entropy":
-            loss = (weights * losses.cross_entropy(scores.logprobs_E)).sum()
-        else:
-            loss = self._policy_gradient(batch, scores.logprobs_E, weights, version, tally)
-        tally.loss += float(loss.detach())
-        tally.entropy += float((weights * scores.entropy_E).sum())
-        tally.nodes += batch.num_nodes
-        tally.unshared += batch.num_unshared
-        return loss
+        before: Sequence[torch.Tensor | None],
+        masks: Sequence[BoolArray] | None,
+    ) -> Tally:
+        tally = Tally()
+        self.optimizer.zero_grad(set_to_none=True)
+        shares = objective.normalisers(batches, samples, masks, self.algorithm)
+        for batch, share, before_E in zip(batches, shares, before, strict=True):
+            scores = self.policy.score(batch)
+            known_E = scores.logprobs_E.detach() if before_E is None else before_E
+            correction = offpolicy.correct(batch, known_E, version, self.config)
+            loss = objective.loss(
+                scores, batch, correction, self._anchor(batch), share, self.algorithm, tally
+            )
+            loss.backward()  # type: ignore[no-untyped-call]
+        return tally
 
-    def _policy_gradient(
-        self,
-        batch: PackedBatch,
-        logprobs_E: torch.Tensor,
-        weights: torch.Tensor,
-        version: int,
-        tally: _Tally,
-    ) -> torch.Tensor:
-        if np.isnan(batch.old_logprobs_E).any():
-            raise ValueError("a policy gradient needs the log-prob of every trained token")
-        old_E = torch.from_numpy(batch.old_logprobs_E).to(logprobs_E)
-        advantages_E = torch.from_numpy(batch.advantages_E).to(logprobs_E)
-        gap_E = logprobs_E.detach() - old_E
-        keep_E = (gap_E > LOG_DROP[0]) & (gap_E < LOG_DROP[1])
-        # a dropped token stands at its old log-prob: its ratio is 1, finite, and carries nothing
-        safe_E = torch.where(keep_E, logprobs_E, old_E)
-        clipped = losses.ppo_clip(
-            safe_E, old_E, advantages_E, self.algorithm.clip_low, self.algorithm.clip_high
-        )
-        loss_E = torch.where(keep_E, clipped.loss_E, torch.zeros_like(clipped.loss_E))
-        tally.clipped += int((clipped.clipped_E & keep_E).sum())
-        tally.dropped += int((~keep_E).sum())
-        tally.dropped_weight += float(weights[~keep_E].sum())
-        tally.weight += float(weights.sum())
-        tally.ratio_max = max(tally.ratio_max, float(clipped.ratio_E.detach().max()))
-        tally.gap_E.append(gap_E.abs().double().cpu().numpy())
-        tally.lag_E.append((version - batch.version_E).astype(np.float64))
-        if self.algorithm.kl_coef > 0:
-            kl_E = losses.k3(safe_E, self.policy.reference_logprobs(batch)) * keep_E
-            tally.kl += float((weights * kl_E.detach()).sum())
-            loss_E = loss_E + self.algorithm.kl_coef * kl_E
-        return (weights * loss_E).sum()
+    def _anchor(self, batch: PackedBatch) -> torch.Tensor | None:
+        """Return the start policy's log-probs: the recorded ones, else by a forward; None where no
+        token is anchored."""
+        anchored_E = batch.weight_E["kl"] != 0
+        if not anchored_E.any():
+            return None
+        recorded_E = torch.from_numpy(batch.ref_E).to(self.policy.device, torch.float32)
+        missing_E = torch.isnan(recorded_E)
+        if not bool(missing_E[torch.from_numpy(anchored_E)].any()):
+            return torch.nan_to_num(recorded_E)
+        return torch.where(missing_E, self.policy.reference_logprobs(batch), recorded_E)
+
+    def _refuse(
+        self, values: dict[str, float], tally: Tally, batches: Sequence[PackedBatch], version: int
+    ) -> None:
+        """Raise when the step must not be taken."""
+        norm = values["grad_norm"]
+        if not (math.isfinite(norm) and math.isfinite(tally.loss)):
+            raise DivergedError(
+                f"loss {tally.loss} and gradient norm {norm}: the step was not taken"
+            )
+        gap_E, lag_E, keep_E = _policy_tokens(tally, batches, version)
+        if reason := offpolicy.too_far(gap_E, lag_E, self.config.max_logprob_gap):
+            raise MismatchError(reason)
+        if len(keep_E) == values["trained_tokens"] and not keep_E.any():
+            raise MismatchError(f"all {len(keep_E)} tokens of the batch are masked as off-policy")
+        self.guards.check(values)
 
 
-def _metrics(
-    tally: _Tally,
-    batches: Sequence[PackedBatch],
-    norm: float,
-    rate: float,
-    version: int,
-    seconds: float,
-) -> StepMetrics:
+def _policy_tokens(
+    tally: Tally, batches: Sequence[PackedBatch], version: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return gap, staleness and mask of the policy-gradient tokens of a step."""
+    in_pg_E = np.concatenate([batch.weight_E["pg"] != 0 for batch in batches])
+    lag_E = version - np.concatenate([batch.version_E for batch in batches])
+    gap_E, keep_E = np.concatenate(tally.gap_E), np.concatenate(tally.keep_E)
+    return gap_E[in_pg_E], lag_E[in_pg_E].astype(np.float64), keep_E[in_pg_E]
+
+
+def _values(tally: Tally, batches: Sequence[PackedBatch], version: int) -> dict[str, float]:
     trained = sum(len(batch.target_E) for batch in batches)
+    computed = sum(batch.num_nodes for batch in batches)
     values = {
         "loss": tally.loss,
-        "entropy": tally.entropy,
-        "grad_norm": norm,
-        "lr": rate,
+        **({f"loss_{t}": v for t, v in tally.terms.items()} if len(tally.terms) > 1 else {}),
+        "entropy": tally.entropy_sum / trained,
         "trained_tokens": float(trained),
-        "computed_tokens": float(tally.nodes),
-        "sharing": tally.unshared / max(tally.nodes, 1),
-        "seconds": seconds,
+        "computed_tokens": float(computed),
+        "sharing": sum(batch.num_unshared for batch in batches) / max(computed, 1),
     }
-    if tally.gap_E:
-        gap_E, lag_E = np.concatenate(tally.gap_E), np.concatenate(tally.lag_E)
-        values |= {
-            "kl_to_start": tally.kl,
-            "clipped_share": tally.clipped / max(trained, 1),
-            "dropped_share": tally.dropped / max(trained, 1),
-            "ratio_max": tally.ratio_max,
-            "logprob_gap_mean": float(gap_E.mean()),
-            "logprob_gap_p99": float(np.quantile(gap_E, 0.99)),
-            "staleness_mean": float(lag_E.mean()),
-        }
-        values |= dict(_gap_by_staleness(gap_E, lag_E))
-    return StepMetrics(values)
-
-
-def _gap_by_staleness(gap_E: FloatArray, lag_E: FloatArray) -> Iterable[tuple[str, float]]:
-    for lag in np.unique(lag_E):
-        yield f"logprob_gap_mean/staleness_{int(lag)}", float(gap_E[lag_E == lag].mean())
+    if "kl" in tally.terms:
+        values["kl_to_start"] = tally.kl_to_start
+    gap_E, lag_E, keep_E = _policy_tokens(tally, batches, version)
+    if len(gap_E):
+        values |= {"clipped_share": tally.clipped / len(gap_E), "ratio_max": tally.ratio_max}
+        values |= dict(offpolicy.mismatch(gap_E, lag_E, keep_E))
+    return values

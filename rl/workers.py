@@ -19,7 +19,7 @@ from agents.episode import Assignment, EpisodeLimits, play
 from agents.protocol import Policy
 from agents.scripted import ScriptedPolicy
 from agents.types import Episode
-from rl.config import RunConfig
+from rl.settings import RunConfig
 from rl.types import Sample, StepMetrics
 
 log = logging.getLogger(__name__)
@@ -214,11 +214,12 @@ class TrainerHost:
             config.trainer.model_copy(update={"threads": config.trainer.threads or cores()}),
             config.lora,
             config.seed,
+            config.guards,
         )
         return sum(p.numel() for p in self.trainer.policy.trainable)
 
     def step(self, samples: Sequence[Sample], version: int) -> StepMetrics:
-        """Take a policy-gradient step."""
+        """Take a step of the schedule."""
         result: StepMetrics = self.trainer.step(samples, version=version)
         return result
 
@@ -227,9 +228,9 @@ class TrainerHost:
         self.trainer.forget_moments()
 
     def imitate(self, samples: Sequence[Sample]) -> StepMetrics:
-        """Take a supervised step at the warm start's learning rate."""
+        """Take a step at the warm start's learning rate, outside the schedule."""
         rate = self.config.warmstart.lr
-        result: StepMetrics = self.trainer.step(samples, objective="cross_entropy", lr=rate)
+        result: StepMetrics = self.trainer.step(samples, lr=rate)
         return result
 
     def publish(self, version: int) -> tuple[str, float]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agents.types import Episode, StopReason, Turn
-from rl.types import Sample
+from rl.types import Sample, TermWeights
 
 
 def turn(
@@ -67,6 +67,7 @@ def random_samples(
                     versions_L=np.where(trained, 0, -1),
                     advantages_L=np.where(trained, rng.normal(), 0.0),
                     temperature=0.7 if group % 2 else 1.0,
+                    weights=TermWeights(pg=1.0),
                 )
             )
     return samples

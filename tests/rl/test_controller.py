@@ -11,11 +11,12 @@ from agents.types import Episode
 from envs.types import Task
 from rl import checkpoint, metrics
 from rl.checkpoint import CheckpointMeta
-from rl.config import RunConfig, validate
+from rl.config import validate
 from rl.controller import Controller
 from rl.errors import RunError, StalledError
 from rl.metrics import Metrics
 from rl.schedule import member_of
+from rl.settings import RunConfig
 from rl.store import Store
 from rl.tasksets import TaskSets
 from rl.types import Sample, StepMetrics

@@ -8,10 +8,22 @@ import torch
 from rl import losses
 
 
+def tokens(
+    logprobs_E: torch.Tensor, advantages_E: torch.Tensor, old_E: torch.Tensor | None = None
+) -> losses.PolicyTokens:
+    """Tokens of one sequence, all active; log π_old is 0 unless given."""
+    size = len(logprobs_E)
+    old = torch.zeros(size) if old_E is None else old_E
+    everything = torch.ones(size, dtype=torch.bool)
+    return losses.PolicyTokens(
+        logprobs_E, old, advantages_E, torch.zeros(size, dtype=torch.int64), everything
+    )
+
+
 def test_clip_takes_the_pessimistic_side() -> None:
     """A ratio past the clip must stop the gradient for A > 0 and keep it for A < 0."""
     logprobs = torch.tensor([math.log(1.5), math.log(1.5), 0.0], requires_grad=True)
-    result = losses.ppo_clip(logprobs, torch.zeros(3), torch.tensor([1.0, -1.0, 2.0]))
+    result = losses.ppo_clip(tokens(logprobs, torch.tensor([1.0, -1.0, 2.0])), losses.Clip())
     torch.testing.assert_close(result.loss_E.detach(), torch.tensor([-1.28, 1.5, -2.0]))
     result.loss_E.sum().backward()
     assert logprobs.grad is not None

@@ -1,18 +1,20 @@
 """One optimiser step equals the naive loop, however the batch is packed, cut or ordered."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from rl import losses
-from rl.config import AlgorithmConfig, LoraConfig, OptimConfig, TrainerConfig
-from rl.errors import DivergedError
+from rl.errors import DivergedError, MismatchError, SampleError
+from rl.methodsettings import AlgorithmConfig
 from rl.packing import pack
+from rl.settings import GuardsConfig, LoraConfig, OptimConfig, TrainerConfig
 from rl.trainer import Trainer
-from rl.types import Sample
+from rl.types import Sample, TermWeights, TopK
+from tests.rl import naive
 from tests.rl.records import random_samples
 
 
@@ -38,18 +40,24 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def build(model: Path, budget: int = 4096, lora: bool = False, **algorithm: object) -> Trainer:
+def build(
+    model: Path, lora: bool = False, trainer: dict[str, object] | None = None, **algorithm: object
+) -> Trainer:
     return Trainer(
         model,
         AlgorithmConfig.model_validate({"kl_coef": 0.0, **algorithm}),
         OptimConfig(lr=1e-2, max_grad_norm=1e9),
-        TrainerConfig(token_budget=max(budget, 64), logit_chunk=5),
+        TrainerConfig.model_validate({"logit_chunk": 5, "max_logprob_gap": 1e9, **(trainer or {})}),
         LoraConfig(enabled=lora, rank=4),
+        guards=GuardsConfig(kl_max=None),
     )
 
 
-def gradients(trainer: Trainer, samples: list[Sample], budget: int) -> dict[str, torch.Tensor]:
-    """The gradient of one step, taken before the optimiser uses it."""
+def gradients(
+    trainer: Trainer, samples: list[Sample], budget: int = 4096, version: int = 1
+) -> dict[str, torch.Tensor]:
+    """The gradient of one step, taken before the optimiser uses it. Version 1 makes the tokens of
+    ``random_samples`` stale: their ratio is to the engine's log-prob."""
     object.__setattr__(trainer.config, "token_budget", budget)
     kept: dict[str, torch.Tensor] = {}
 
@@ -59,52 +67,95 @@ def gradients(trainer: Trainer, samples: list[Sample], budget: int) -> dict[str,
                 kept[name] = p.grad.clone()
 
     handle = trainer.optimizer.register_step_pre_hook(keep)
-    trainer.step(samples)
+    trainer.step(samples, version=version)
     handle.remove()
     return kept
 
 
-def naive_gradients(
-    model: Path, samples: list[Sample], aggregation: str
-) -> dict[str, torch.Tensor]:
-    """float64, one sequence at a time, whole logits, no packing."""
-    from transformers import AutoModelForCausalLM
-
-    reference = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float64)
-    sequence = np.concatenate([[i] * s.num_trained for i, s in enumerate(samples)])
-    weights = losses.token_weights(sequence, aggregation, 256.0)  # type: ignore[arg-type]
-    start, kept = 0, 0.0
-    for sample in samples:
-        ids = torch.from_numpy(sample.token_ids_L)[None]
-        logits = reference(ids).logits[0] / sample.temperature
-        logprobs = torch.log_softmax(logits, -1)
-        at = np.flatnonzero(sample.trained_L)
-        chosen = logprobs[at - 1, ids[0, at]]
-        ratio = torch.exp(chosen - torch.from_numpy(sample.old_logprobs_L[at]))
-        advantage = torch.from_numpy(sample.advantages_L[at])
-        term = -torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage)
-        weight = torch.from_numpy(weights[start : start + len(at)])
-        within = (ratio.detach() > 1e-4) & (ratio.detach() < 100.0)
-        kept += float(weight[within].sum())
-        (weight[within] * term[within]).sum().backward()
-        start += len(at)
-    scale = weights.sum() / kept
-    return {n: p.grad * scale for n, p in reference.named_parameters() if p.grad is not None}
-
-
-@pytest.mark.parametrize(
-    "aggregation", ["token_mean", "seq_mean_token_mean", "seq_mean_token_sum_norm"]
-)
-@pytest.mark.parametrize("budget", [8, 40, 4096])
-def test_gradient_equals_naive_loop(model: Path, aggregation: str, budget: int) -> None:
-    """Prefix sharing, micro-batches and logit chunks change nothing but rounding."""
-    samples = random_samples(np.random.default_rng(1))
-    expected = naive_gradients(model, samples, aggregation)
-    got = gradients(build(model, aggregation=aggregation), samples, budget)
+def assert_naive(
+    model: Path, trainer: Trainer, samples: list[Sample], budget: int = 4096, version: int = 1
+) -> None:
+    expected = naive.gradients(model, samples, trainer.algorithm, trainer.config, version)
+    got = gradients(trainer, samples, budget, version)
     assert got.keys() == expected.keys()
     for name, gradient in expected.items():
         scale = float(gradient.abs().max())
         assert float((got[name].double() - gradient).abs().max()) <= 1e-5 * scale, name
+
+
+AGGREGATIONS = ["token_mean", "seq_mean_token_mean", "seq_mean_token_sum_norm"]
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize("budget", [8, 40, 4096])
+@pytest.mark.parametrize("loss", ["ppo_clip", "gspo", "cispo", "reinforce"])
+def test_gradient_equals_naive_loop(model: Path, loss: str, aggregation: str, budget: int) -> None:
+    """Prefix sharing, micro-batches, logit chunks and masked tokens change nothing but rounding."""
+    trainer = build(model, loss=loss, aggregation=aggregation)
+    assert_naive(model, trainer, random_samples(np.random.default_rng(1)), budget)
+
+
+def test_dual_clip_equals_naive_loop(model: Path) -> None:
+    """A far-off token with a negative advantage must not dominate the batch."""
+    trainer = build(model, dual_clip=1.1)
+    samples = random_samples(np.random.default_rng(12))
+    plain = gradients(build(model), samples)
+    assert_naive(model, trainer, samples)
+    assert any(not torch.equal(g, plain[n]) for n, g in gradients(trainer, samples).items())
+
+
+@pytest.mark.parametrize("recompute", ["auto", "always", "never"])
+@pytest.mark.parametrize("tolerance", [None, 40.0])
+def test_corrections_equal_naive_loop(model: Path, recompute: str, tolerance: float | None) -> None:
+    """Fresh and stale tokens in one batch: truncated weights, masked sequences, right
+    normalisers."""
+    samples = near_policy(model, random_samples(np.random.default_rng(13)), spread=0.5)
+    stale = [replace(s, versions_L=s.versions_L + 1) for s in samples[::2]]
+    settings = {"recompute_old": recompute, "sequence_tolerance": tolerance}
+    trainer = build(model, trainer=settings, aggregation="seq_mean_token_mean")
+    assert_naive(model, trainer, [*samples[1::2], *stale], budget=64, version=1)
+
+
+@pytest.mark.parametrize("distill", ["reverse_kl", "overlap"])
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_mixed_batch_equals_naive_loop(model: Path, distill: str, aggregation: str) -> None:
+    """Demonstrations, episodes and hinted chat turns in the same micro-batches: each term is over
+    its own tokens, none dilutes another."""
+    samples = mixed(np.random.default_rng(14))
+    for budget in (30, 4096):
+        trainer = build(model, distill=distill, aggregation=aggregation)
+        assert_naive(model, trainer, samples, budget)
+
+
+def test_terms_do_not_dilute_each_other(model: Path) -> None:
+    """Adding demonstrations to a batch leaves the policy gradient's share as it was."""
+    rng = np.random.default_rng(15)
+    episodes = random_samples(rng, groups=2)
+    shown = [replace(s, weights=TermWeights(ce=1.0)) for s in random_samples(rng, groups=2)]
+    alone, shown_alone = gradients(build(model), episodes), gradients(build(model), shown)
+    both = gradients(build(model), [*episodes, *shown])
+    for name, gradient in both.items():
+        expected = alone[name] + shown_alone[name]
+        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_on_policy_gradient_is_bit_for_bit_the_plain_clipped_one(model: Path) -> None:
+    """Corrections, terms and weights cost an on-policy batch not one bit: what was measured with
+    the plain clipped loss stays measured."""
+    samples = near_policy(model, random_samples(np.random.default_rng(16)), spread=0.0)
+    got = gradients(build(model), samples, version=0)
+    trainer = build(model)
+    batches = pack(samples, 4096)
+    weight = 1.0 / sum(len(batch.target_E) for batch in batches)
+    for batch in batches:
+        logprobs_E = trainer.policy.score(batch).logprobs_E
+        ratio_E = torch.exp(logprobs_E - torch.from_numpy(batch.old_logprobs_E).float())
+        advantages_E = torch.from_numpy(batch.advantages_E).float()
+        loss_E = torch.maximum(-ratio_E * advantages_E, -ratio_E.clamp(0.8, 1.28) * advantages_E)
+        (torch.full_like(loss_E, weight) * loss_E).sum().backward()  # type: ignore[no-untyped-call]
+    plain = {n: p.grad for n, p in trainer.policy.model.named_parameters() if p.grad is not None}
+    assert all(torch.equal(gradient, plain[name]) for name, gradient in got.items())
+    assert_naive(model, build(model), samples, version=0)
 
 
 def test_order_of_samples_does_not_matter(model: Path) -> None:
@@ -116,25 +167,35 @@ def test_order_of_samples_does_not_matter(model: Path) -> None:
         torch.testing.assert_close(other[name], gradient, rtol=1e-4, atol=1e-7)
 
 
-def test_zero_variance_and_masked_samples_do_not_dilute(model: Path) -> None:
-    """Samples without a trained token leave the normaliser alone."""
+def test_masked_samples_do_not_dilute(model: Path) -> None:
+    """Samples without a trained token leave the normaliser alone, and are counted."""
     samples = random_samples(np.random.default_rng(3))
-    empty = [
-        Sample(
-            episode_id="none",
-            group_id="none",
-            token_ids_L=s.token_ids_L,
-            trained_L=np.zeros_like(s.trained_L),
-            old_logprobs_L=s.old_logprobs_L,
-            versions_L=s.versions_L,
-            advantages_L=s.advantages_L,
-        )
-        for s in samples[:5]
-    ]
+    empty = [replace(s, trained_L=np.zeros_like(s.trained_L)) for s in samples[:3]]
+    unweighed = [replace(s, weights=TermWeights()) for s in samples[:2]]
     one = gradients(build(model), samples, 512)
-    other = gradients(build(model), [*empty, *samples], 512)
+    other = gradients(build(model), [*empty, *unweighed, *samples], 512)
     for name, gradient in one.items():
         torch.testing.assert_close(other[name], gradient, rtol=1e-5, atol=1e-8)
+    values = build(model).step([*empty, *unweighed], version=1).values
+    assert values["trained_tokens"] == 0
+    assert values["samples_without_loss"] == 5
+
+
+def test_sample_longer_than_the_context_is_left_out_and_counted(model: Path) -> None:
+    """Positions past the model's context give numbers that mean nothing."""
+    samples = random_samples(np.random.default_rng(17), groups=1)
+    tail = np.full(200, 5)
+    long = replace(
+        samples[0],
+        token_ids_L=np.concatenate([samples[0].token_ids_L, tail]),
+        trained_L=np.concatenate([samples[0].trained_L, tail > 0]),
+        old_logprobs_L=np.concatenate([samples[0].old_logprobs_L, tail * -1.0]),
+        versions_L=np.concatenate([samples[0].versions_L, tail * 0]),
+        advantages_L=np.concatenate([samples[0].advantages_L, tail * 1.0]),
+    )
+    values = build(model).step([long, *samples[1:]], version=1).values
+    assert values["samples_too_long"] == 1
+    assert values["trained_tokens"] == sum(s.num_trained for s in samples[1:])
 
 
 def test_shared_prompt_is_computed_once() -> None:
@@ -146,11 +207,14 @@ def test_shared_prompt_is_computed_once() -> None:
     assert batch.num_unshared == sum(len(s.token_ids_L) for s in samples)
 
 
-def test_demonstration_in_a_policy_gradient_is_refused(model: Path) -> None:
-    """A missing log-prob must never be read as probability 1."""
+def test_missing_numbers_are_refused_by_name(model: Path) -> None:
+    """A missing log-prob is not probability 1, a missing teacher not agreement."""
     samples = random_samples(np.random.default_rng(5), groups=1)
+    bare = replace(samples[0], weights=TermWeights(distill=1.0))
+    with pytest.raises(SampleError, match="have no teacher"):
+        build(model).step([bare])
     samples[0].old_logprobs_L[:] = np.nan
-    with pytest.raises(ValueError, match="log-prob"):
+    with pytest.raises(SampleError, match="log-prob"):
         build(model).step(samples)
 
 
@@ -164,6 +228,24 @@ def test_token_far_off_policy_is_masked_without_nan_or_dilution(model: Path) -> 
         torch.testing.assert_close(got[name], gradient, rtol=1e-3, atol=1e-6)
 
 
+def test_batch_that_engine_and_trainer_disagree_about_is_refused(model: Path) -> None:
+    """An engine with other weights, another temperature or a broken kernel: nothing is learned from
+    it, and the reason is said."""
+    samples = near_policy(model, random_samples(np.random.default_rng(18)), spread=0.0)
+    wrong = [replace(s, old_logprobs_L=s.old_logprobs_L - 0.5) for s in samples]
+    trainer = build(model, trainer={"max_logprob_gap": 0.1, "sequence_tolerance": None})
+    before = {n: t.clone() for n, t in trainer.policy.trainable_state().items()}
+    with pytest.raises(MismatchError, match=r"0\.5 over \d+ fresh tokens, bound 0\.1"):
+        trainer.step(wrong, version=0)
+    masking = build(model, trainer={"sequence_tolerance": 1.0})
+    with pytest.raises(MismatchError, match=r"all \d+ tokens of the batch are masked"):
+        masking.step(wrong, version=0)
+    assert all(torch.equal(t, before[n]) for n, t in trainer.policy.trainable_state().items())
+    values = trainer.step(samples, version=0).values
+    assert values["logprob_gap_mean"] < 1e-5
+    assert values["dropped_share/staleness_0"] == 0
+
+
 def test_step_that_diverges_changes_nothing(model: Path) -> None:
     """Infinite loss raises and leaves the weights as they were."""
     trainer = build(model)
@@ -171,7 +253,7 @@ def test_step_that_diverges_changes_nothing(model: Path) -> None:
     samples[0].advantages_L[:] = np.inf
     before = {n: t.clone() for n, t in trainer.policy.trainable_state().items()}
     with pytest.raises(DivergedError):
-        trainer.step(samples)
+        trainer.step(samples, version=1)
     for name, tensor in trainer.policy.trainable_state().items():
         assert torch.equal(tensor, before[name])
 
@@ -180,7 +262,7 @@ def test_lora_trains_adapters_and_merges_exactly(model: Path) -> None:
     """Published weights are base + adapter; the base itself comes back bit for bit."""
     trainer = build(model, lora=True)
     start = {n: t.clone() for n, t in trainer.policy.weights().items()}
-    trainer.step(random_samples(np.random.default_rng(7)))
+    trainer.step(random_samples(np.random.default_rng(7)), version=1)
     first, second = trainer.policy.weights(), trainer.policy.weights()
     plain = build(model).policy.weights()
     assert first.keys() == plain.keys()
@@ -191,22 +273,82 @@ def test_lora_trains_adapters_and_merges_exactly(model: Path) -> None:
 def test_kl_anchor_pulls_towards_the_start(model: Path) -> None:
     """With a reference kept, the anchor is 0 at the start and positive after a step."""
     trainer = build(model, kl_coef=0.1)
-    samples = random_samples(np.random.default_rng(8))
-    assert abs(trainer.step(samples).values["kl_to_start"]) < 1e-6
-    assert trainer.step(samples).values["kl_to_start"] > 1e-6
+    samples = [
+        replace(s, weights=TermWeights(pg=1.0, kl=0.1))
+        for s in random_samples(np.random.default_rng(8))
+    ]
+    assert abs(trainer.step(samples, version=1).values["kl_to_start"]) < 1e-6
+    assert trainer.step(samples, version=1).values["kl_to_start"] > 1e-6
+
+
+def test_warm_start_leaves_the_schedule_alone(model: Path) -> None:
+    """Warm-up counts steps of the schedule; imitation at its own rate is not one."""
+    trainer = build(model)
+    shown = [
+        replace(s, weights=TermWeights(ce=1.0), old_logprobs_L=s.old_logprobs_L * np.nan)
+        for s in random_samples(np.random.default_rng(19))
+    ]
+    first, second = trainer.step(shown, lr=1e-2).values, trainer.step(shown, lr=1e-2).values
+    assert second["loss"] < first["loss"]
+    assert trainer.step_index == 0
+    assert not any(name.startswith("logprob_gap") for name in first)
 
 
 def test_resumed_trainer_takes_the_same_next_step(model: Path) -> None:
     """Weights, moments and schedule travel; a resumed step equals the uninterrupted one."""
     samples = random_samples(np.random.default_rng(9))
     straight = build(model)
-    straight.step(samples)
+    straight.step(samples, version=1)
     kept = dict(straight.state())
     kept["weights"] = {n: t.clone() for n, t in kept["weights"].items()}
     kept["optimizer"] = copy.deepcopy(kept["optimizer"])
-    straight.step(samples)
+    straight.step(samples, version=1)
     resumed = build(model)
     resumed.load_state(kept)
-    resumed.step(samples)
+    resumed.step(samples, version=1)
     for name, tensor in straight.policy.trainable_state().items():
         assert torch.equal(tensor, resumed.policy.trainable_state()[name])
+
+
+# ------------------------------------------------------------- batches
+
+
+def near_policy(model: Path, samples: list[Sample], spread: float) -> list[Sample]:
+    """The samples with the trainer's own log-probs as the engine's, moved by up to ``spread``."""
+    policy = build(model).policy
+    rng = np.random.default_rng(0)
+    logprobs = [np.full(len(s.token_ids_L), np.nan) for s in samples]
+    with torch.no_grad():
+        for batch in pack(samples, 4096):
+            scores_E = policy.score(batch).logprobs_E.double().numpy()
+            for index in np.unique(batch.sample_E):
+                own = scores_E[batch.sample_E == index]
+                shift = rng.uniform(-spread, spread, len(own))
+                logprobs[index][samples[index].active_L] = own + shift
+    return [replace(s, old_logprobs_L=values) for s, values in zip(samples, logprobs, strict=True)]
+
+
+def mixed(rng: np.random.Generator) -> list[Sample]:
+    """An episode group, a demonstration group, and a group of hinted turns of two kinds."""
+    samples = random_samples(rng, groups=3)
+    made = []
+    for index, sample in enumerate(samples):
+        size, at = len(sample.token_ids_L), np.flatnonzero(sample.trained_L)
+        if index < 4:
+            weights = TermWeights(pg=0.5, kl=np.where(sample.trained_L, 0.2, 0.0))
+            sample = replace(sample, weights=weights, ref_logprobs_L=rng.normal(-4, 0.5, size))
+        elif index < 8:
+            unknown = np.full(size, np.nan)
+            sample = replace(sample, weights=TermWeights(ce=0.7), old_logprobs_L=unknown)
+        elif index < 10:
+            teacher = rng.normal(-4, 0.5, size)
+            weights = TermWeights(pg=1.0, distill=2.0)
+            sample = replace(sample, weights=weights, teacher_logprobs_L=teacher)
+        else:
+            ids = np.stack([rng.choice(97, 4, replace=False) for _ in at])
+            logprobs = np.log(rng.dirichlet(np.ones(6), len(at))[:, :4])
+            sample = replace(
+                sample, weights=TermWeights(distill=1.0), topk=TopK(ids, logprobs), topk_at=at
+            )
+        made.append(sample)
+    return made
