@@ -138,11 +138,10 @@ def _with_peers(plan: Plan, folder: Path, ours: Ours, prompts: Prompts) -> list[
         rows: list[Row] = []
         for num, group in plan.cases:
             rates = contest(plan, sides, prompts, num, group)
-            goal = "" if num < 16 else ">= 1.2x" if group == 1 else ">= 2x"
-            rows += [
-                Row(BENCH, _case(plan, num, group), "tokens/s", *pair, name, goal, "higher")
-                for name, pair in _pairs(rates, [*(s.name for s in sides[1:]), *missing])
-            ]
+            case = _case(plan, num, group)
+            for name, pair in _pairs(rates, [*(s.name for s in sides[1:]), *missing]):
+                goal = _goal(num, group) if name == StaticBatch.name else ""
+                rows.append(Row(BENCH, case, "tokens/s", *pair, name, goal, "higher"))
     return rows
 
 
@@ -165,6 +164,12 @@ def _pairs(
     """Return each peer's name with our rate and its own; None for one that did not run."""
     theirs = [*rates[1:], *[None] * len(names)]
     return [(name, (rates[0], theirs[at])) for at, name in enumerate(names)]
+
+
+def _goal(num: int, group: int) -> str:
+    if num < 16:
+        return ""
+    return ">= 1.2x" if group == 1 else ">= 2x"
 
 
 def _case(plan: Plan, num: int, group: int) -> str:

@@ -25,6 +25,7 @@ import aiohttp
 
 SYSTEM = "You are a careful assistant. Answer in one or two plain sentences."
 QUESTION = "Question {number}: which of the three boxes holds the key, and how can one tell?"
+STORIES = "Tell stories."
 MOST_WARM_S = 30.0
 
 
@@ -93,7 +94,7 @@ class Closed:
             if number % self._turns == 0:
                 messages = [{"role": "system", "content": SYSTEM}]
             question = f"{QUESTION.format(number=number)} ({session})"
-            messages.append({"role": "user", "content": question})
+            messages.append(_user(question))
             begun = time.perf_counter()
             try:
                 reply = await self._ask(http, url, messages)
@@ -180,7 +181,7 @@ async def streams(target: Target, num: int) -> dict[str, Any]:
 
         async def one(index: int) -> Reply:
             said = f"{QUESTION.format(number=index)} (stream {index})"
-            messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": said}]
+            messages = [{"role": "system", "content": SYSTEM}, _user(said)]
             url = target.address(f"stream-{index}")
             return await read_stream(http, url, {**body, "messages": messages})
 
@@ -261,7 +262,8 @@ class Clients:
             while not self._ending:
                 await self._open.wait()
                 said = f"Story {number} of client {index}: tell it at length."
-                body = {**self._target.body, "messages": [{"role": "user", "content": said}]}
+                messages = [{"role": "system", "content": STORIES}, _user(said)]
+                body = {**self._target.body, "messages": messages}
                 self._busy += 1
                 url = self._target.address(f"client-{index}-{number}")
                 reply = await read_stream(http, url, body)
@@ -271,6 +273,10 @@ class Clients:
                 number += 1
                 if reply.error:
                     await asyncio.sleep(0.2)  # a server that refuses must not be flooded
+
+
+def _user(content: str) -> dict[str, str]:
+    return {"role": "user", "content": content}
 
 
 @asynccontextmanager

@@ -64,7 +64,7 @@ class Plan:
     model: str = "smollm2-135m"
 
 
-QUICK = Plan(publications=10, alone=3, drained=1, calm_s=3.0, pause_s=0.0, reply_tokens=16)
+QUICK = Plan(publications=10, alone=2, drained=1, calm_s=6.0, pause_s=0.0, reply_tokens=12)
 
 
 @dataclass
@@ -176,7 +176,7 @@ def measure(plan: Plan) -> list[Row]:
         load = stack.enter_context(Process.module("benchmarks.perf.load"))
         url = server.line()
         trainer = Trainer(model, folder, url)
-        alone = _period(plan, trainer, load, 1, plan.alone, min(3, plan.alone))
+        alone = _period(plan, trainer, load, 1, plan.alone, min(3, plan.drained))
         crowd = _period(plan, trainer, load, plan.clients, plan.publications, plan.drained)
     return [*_alone_rows(alone), *_crowd_rows(plan, crowd)]
 
