@@ -5,7 +5,7 @@ A new method is a file under ``rl/methods``, a row of ``METHODS`` and a model in
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -144,6 +144,29 @@ def demonstrations(episodes: Sequence[Episode]) -> list[Sample]:
     """Turn oracle episodes into samples for cross-entropy; unsolved ones are left out."""
     members = [Member(episode, merge(episode)[0]) for episode in episodes]
     return sft.annotate(members, SftConfig(), Baselines()).samples
+
+
+def group_metrics(outcomes: Iterable[GroupOutcome]) -> dict[str, float]:
+    """Summarise a batch's groups by what became of them."""
+    listed = list(outcomes)
+    rewards = [reward for outcome in listed for reward in outcome.rewards]
+    reasons = Counter(outcome.outcome for outcome in listed)
+    joined: Counter[Continuation] = Counter()
+    skipped: Counter[str] = Counter()
+    for outcome in listed:
+        joined += outcome.continuations
+        skipped += outcome.skipped
+    votes = [outcome.agreement for outcome in listed if outcome.agreement is not None]
+    return {
+        "reward": float(np.mean(rewards)) if rewards else float("nan"),
+        "solved": float(np.mean([r >= 1.0 for r in rewards])) if rewards else float("nan"),
+        "episodes": len(rewards),
+        "groups_trained": reasons["trained"],
+        **{f"groups_{reason}": n for reason, n in sorted(reasons.items()) if reason != "trained"},
+        **{f"continuation_{kind.value}": joined[kind] for kind in Continuation},
+        **{f"skipped_{reason}": n for reason, n in sorted(skipped.items())},
+        **({"judge_agreement": float(np.mean(votes))} if votes else {}),
+    }
 
 
 def _without_missing(sample: Sample, skipped: Counter[str]) -> Sample:

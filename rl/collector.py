@@ -39,6 +39,8 @@ class Collector:
         self.ready: deque[str] = deque()
         self.running: dict[str, asyncio.Task[None]] = {}
         self.last_progress = time.monotonic()
+        self.version = 0  # of the weights that new episodes are sampled from
+        self._born: dict[str, int] = {}  # version at which a group was started
         self._learning: list[str] = []  # taken, not yet published
         self._next = 0
         self._tasks: dict[str, Task] = {}
@@ -46,12 +48,14 @@ class Collector:
         self._producer: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
 
-    async def start(self, replay: Sequence[str] = ()) -> None:
+    async def start(self, replay: Sequence[str] = (), version: int = 0) -> None:
         """Begin collecting.
 
         Args:
             replay: groups freed by a rewind, in the order in which they were consumed before.
+            version: of the weights that are being served.
         """
+        self.version = version
         for group, task_id in self.store.admitted().items():
             if (task := self.schedule.known(task_id)) is not None:
                 self._tasks[group] = task
@@ -68,7 +72,8 @@ class Collector:
     async def take(self, count: int) -> list[str]:
         """Wait for ``count`` finished groups and take them, in order of completion.
 
-        They count as being learned until ``learned`` is called.
+        Under ``rollout.staleness=wait`` also for every running group that a step would make too
+        old, and the oldest are taken first. They count as being learned until ``learned``.
 
         Raises:
             StalledError: no episode ended within ``rollout.stall_timeout_s``.
@@ -76,7 +81,7 @@ class Collector:
         limit = self.config.rollout.stall_timeout_s
         self.last_progress = time.monotonic()
         async with self._changed:
-            while len(self.ready) < count:
+            while len(self.ready) < count or self._overtakes():
                 if self._failure is not None:
                     raise self._failure
                 try:
@@ -85,13 +90,22 @@ class Collector:
                     idle = time.monotonic() - self.last_progress
                     if idle > limit:
                         raise StalledError(self._stall(idle)) from None
+            if self.config.rollout.staleness == "wait":
+                self.ready = deque(sorted(self.ready, key=lambda g: self._born.get(g, -1)))
             groups = [self.ready.popleft() for _ in range(count)]
             self._learning = groups
         return groups
 
-    async def learned(self) -> None:
-        """The batch taken last is published (or taught nothing): new groups may start."""
+    async def learned(self, version: int) -> None:
+        """The batch taken last is published (or taught nothing): new groups may start.
+
+        Args:
+            version: of the weights that are served now.
+        """
         async with self._changed:
+            self.version = version
+            for group in self._learning:
+                self._born.pop(group, None)
             self._learning = []
             self._changed.notify_all()
 
@@ -110,11 +124,19 @@ class Collector:
                 async with self._changed:
                     await self._changed.wait_for(self._admits)
                     group = self._next_group()
+                    self._born[group] = self.version
                     self.running[group] = asyncio.create_task(self._collect(group))
         except asyncio.CancelledError:
             raise
         except Exception as error:
             await self._fail(error)
+
+    def _overtakes(self) -> bool:
+        """Whether a step taken now would leave a running group behind the staleness bound."""
+        if self.config.rollout.staleness != "wait":
+            return False
+        oldest = self.version + 1 - self.config.rollout.max_staleness
+        return any(self._born.get(group, oldest) < oldest for group in self.running)
 
     def _admits(self) -> bool:
         rollout = self.config.rollout

@@ -9,8 +9,8 @@ is done is in the store and the checkpoint, so a run that ends anywhere goes on 
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,29 @@ import numpy as np
 
 from agents.episode import Assignment
 from envs.types import Task
-from rl import checkpoint
-from rl.algorithms import GroupOutcome, annotate_group, demonstrations
+from rl import checkpoint, staleness
+from rl.advantages import Baselines
+from rl.algorithms import (
+    GroupOutcome,
+    SignalSource,
+    annotate_group,
+    demonstrations,
+    group_metrics,
+    require_signals,
+)
 from rl.collector import Collector
 from rl.console import Progress
-from rl.errors import RlError, RunError
+from rl.errors import BatchRefused, GuardBreach, RlError, RunError
 from rl.evaluation import Evaluation, evaluate
 from rl.fleet import Fleet
+from rl.guards import breaches
 from rl.metrics import Metrics
-from rl.samples import Continuation
+from rl.recovery import Recovery
 from rl.schedule import Schedule
 from rl.settings import RunConfig
 from rl.store import Store
 from rl.tasksets import TaskSets
-from rl.types import Sample
+from rl.types import Sample, StepMetrics
 from serving.types import Sampling
 
 log = logging.getLogger(__name__)
@@ -46,6 +55,7 @@ class Controller:
         fleet: the machines.
         tasks: training and held-out tasks.
         store, metrics: open, of the same folder.
+        signals: what judges and teachers say about turns; None when rewards are all there is.
     """
 
     def __init__(
@@ -56,9 +66,13 @@ class Controller:
         tasks: TaskSets,
         store: Store,
         metrics: Metrics,
+        signals: SignalSource | None = None,
     ) -> None:
         self.config, self.folder, self.fleet = config, folder, fleet
         self.tasks, self.store, self.metrics = tasks, store, metrics
+        self.signals = signals
+        self.baselines = Baselines()
+        self.recovery = Recovery(config.guards)
         self.step = 0
         self.version = 0
         self.warmed = config.warmstart.kind == "none"
@@ -72,6 +86,7 @@ class Controller:
             RunError, StoreError, CheckpointError: with the first cause; what was acknowledged is
                 kept.
         """
+        require_signals(self.config.algorithm, self.signals)
         freed = await self._resume()
         if self.version == 0:
             await self.evaluate("start")
@@ -130,7 +145,13 @@ class Controller:
             log.info("resumed at step %d, policy version %d", self.step, self.version)
             break
         self.metrics.rewind(self.step, self.warmed)
-        return self.store.rewind(self.step)
+        if forgiven := self.store.forgive():
+            log.info("%d episodes that the machine failed will be played again", forgiven)
+        freed = self.store.rewind(self.step)
+        state = self.store.learner_state()
+        self.baselines.values = dict(state.get("baselines", {}))
+        self.recovery.load_state(state.get("recovery", {"proven": self.version}))
+        return freed
 
     async def _warm_start(self) -> None:
         """Imitate oracle trajectories of training tasks; reported apart from RL."""
@@ -175,7 +196,8 @@ class Controller:
         curriculum = self.config.rollout.curriculum
         schedule = Schedule(self.tasks.train, self.config.seed, curriculum)
         collector = Collector(self.config, self.fleet, self.store, schedule)
-        await collector.start([group for step in sorted(freed) for group in freed[step]])
+        replay = [group for step in sorted(freed) for group in freed[step]]
+        await collector.start(replay, self.version)
         steps = self.config.optim.steps
         with Progress("reinforcement", steps, done=self.step) as progress:
             try:
@@ -202,8 +224,8 @@ class Controller:
             self._stepping = False
             raise
         self._stepping = False
-        await collector.learned()
-        if self.step % self.config.checkpoint.every == 0:
+        await collector.learned(self.version)
+        if self.step % self.config.checkpoint.every == 0 and not self.recovery.refused:
             await self._save()
         return line
 
@@ -213,34 +235,88 @@ class Controller:
         if not any(outcome.rewards for outcome in outcomes.values()):
             raise RunError(f"every episode of a batch was lost; {self._first_loss('train')}")
         samples = [sample for o in outcomes.values() for sample in o.samples]
-        result = await self.fleet.step(samples, self.version)
-        self.store.consume(self.step + 1, {g: o.outcome for g, o in outcomes.items()})
+        summary = group_metrics(outcomes.values())
+        result, refusal = await self._try_step(samples, summary)
+        named = {
+            group: refusal.outcome if refusal and o.samples else o.outcome
+            for group, o in outcomes.items()
+        }
+        self.store.consume(self.step + 1, named, self._learner_state())
         self.step += 1
-        published = await self._publish() if samples else {}
-        values = {
+        published = {} if refusal or not samples else await self._publish()
+        if refusal and self.recovery.due:
+            published = await self._roll_back()
+        values: dict[str, Any] = {
             **result.values,
             **published,
-            **_group_metrics(outcomes.values()),
+            **summary,
+            **({"refused": 1, "reason": str(refusal)} if refusal else {}),
             "wait_s": waited_s,
             "step_s": time.monotonic() - begun,
             "version": self.version,
         }
         self.metrics.write("rl", self.step, values)
+        if refusal:
+            return f"reward {values['reward']:.2f}  skipped: {refusal}"
         gap = values.get("logprob_gap_mean", 0.0)
         return (
             f"reward {values['reward']:.2f}  informative {values['groups_trained']}/{len(groups)}  "
             f"tokens {int(values.get('trained_tokens', 0))}  log-prob gap {gap:.1e}"
         )
 
+    async def _try_step(
+        self, samples: Sequence[Sample], summary: dict[str, Any]
+    ) -> tuple[StepMetrics, BatchRefused | None]:
+        """Take the step, or count why it was refused."""
+        try:
+            if out := list(breaches(summary, self.config.guards)):
+                raise GuardBreach("; ".join(out))
+            result = await self.fleet.step(samples, self.version)
+        except BatchRefused as error:
+            self.recovery.refuse(error)
+            return StepMetrics(), error
+        if samples:
+            self.recovery.accept(samples)
+        return result, None
+
+    async def _roll_back(self) -> dict[str, float]:
+        """Serve and train the last good weights again, under a version of their own."""
+        found = checkpoint.candidates(self.folder / "checkpoints")
+        meta, path = self.recovery.choose(found)
+        await self.fleet.load(str(path))
+        published = await self._publish()
+        self.recovery.rolled_back(self.version)
+        self.store.remember(self.step, self._learner_state())
+        log.warning(
+            "rolled back to the weights of version %d (step %d), now version %d; what newer ones "
+            "sampled is left out", meta.version, meta.step, self.version,
+        )  # fmt: skip
+        await self._save()
+        return {**published, "rolled_back_to": float(meta.version)}
+
+    def _learner_state(self) -> dict[str, Any]:
+        return {"baselines": self.baselines.values, "recovery": self.recovery.state()}
+
     def _annotate(self, group: str) -> GroupOutcome:
-        """Annotate a group; one that became too stale is dropped with that reason."""
+        """Annotate a group; one that became too stale is dropped or masked, with that reason."""
         episodes = [e for e in self.store.group(group) if e.reward is not None]
         oldest = min((v for e in episodes if (v := e.oldest_version) is not None), default=None)
-        bound = self.version - self.config.rollout.max_staleness
-        if oldest is not None and oldest < bound:
-            rewards = [float(e.reward) for e in episodes if e.reward is not None]
+        rewards = [float(e.reward) for e in episodes if e.reward is not None]
+        if oldest is not None and oldest < self.recovery.floor:
+            return GroupOutcome([], "rolled_back", rewards)
+        rollout = self.config.rollout
+        bound = self.version - rollout.max_staleness
+        stale = oldest is not None and oldest < bound
+        if stale and rollout.staleness != "mask":
             return GroupOutcome([], "stale", rewards)
-        return annotate_group(episodes, self.config.algorithm, self.config.rollout)
+        outcome = annotate_group(
+            episodes, self.config.algorithm, rollout, self.signals, self.baselines
+        )
+        if not stale:
+            return outcome
+        samples, masked = staleness.mask(outcome.samples, bound)
+        outcome.skipped["stale_tokens"] += masked
+        return replace(outcome, samples=samples, outcome=outcome.outcome if samples else "stale")
 
     async def _publish(self) -> dict[str, float]:
         timings = await self.fleet.publish(self.version + 1)
@@ -309,21 +385,3 @@ class Controller:
     def _first_loss(self, kind: str) -> str:
         lost = self.store.losses(kind)
         return f"{lost[0][1]}: {lost[0][2]}" if lost else "there were none to play"
-
-
-def _group_metrics(outcomes: Iterable[GroupOutcome]) -> dict[str, float]:
-    """Summarise a batch's groups by what became of them."""
-    listed = list(outcomes)
-    rewards = [reward for outcome in listed for reward in outcome.rewards]
-    reasons = Counter(outcome.outcome for outcome in listed)
-    joined: Counter[Continuation] = Counter()
-    for outcome in listed:
-        joined += outcome.continuations
-    return {
-        "reward": float(np.mean(rewards)) if rewards else float("nan"),
-        "solved": float(np.mean([r >= 1.0 for r in rewards])) if rewards else float("nan"),
-        "episodes": len(rewards),
-        "groups_trained": reasons["trained"],
-        **{f"groups_{reason}": n for reason, n in sorted(reasons.items()) if reason != "trained"},
-        **{f"continuation_{kind.value}": joined[kind] for kind in Continuation},
-    }

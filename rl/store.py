@@ -21,6 +21,7 @@ from typing import Any, Self, TextIO
 from agents.types import Episode
 from rl.errors import StoreError
 
+SCHEMA_VERSION = 2  # 1: without the learner's state, and without a number in the file
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS episodes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -42,7 +43,15 @@ CREATE TABLE IF NOT EXISTS batches (
     step INTEGER NOT NULL,           -- the optimiser step that consumed it
     outcome TEXT NOT NULL            -- 'trained', or why the group was dropped
 );
+CREATE TABLE IF NOT EXISTS learner (
+    step INTEGER PRIMARY KEY,
+    state TEXT NOT NULL              -- JSON: baselines and the like after this optimiser step
+);
 """
+_REMEMBER = "INSERT OR REPLACE INTO learner VALUES (?, ?)"
+
+# forgiven failures of training episodes count as such
+_OF_KIND = "(kind = ? OR (kind = 'forgiven' AND ? = 'train'))"
 
 
 class Store:
@@ -51,8 +60,10 @@ class Store:
     Args:
         folder: the run folder; ``store.db`` and ``log.jsonl`` are made inside.
 
+    A store of an older version is brought up to date as it is opened.
+
     Raises:
-        StoreError: it cannot be opened.
+        StoreError: it cannot be opened, or a newer version wrote it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,7 +73,15 @@ class Store:
             self._db = sqlite3.connect(folder / "store.db", check_same_thread=False, timeout=30)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
+            (written,) = self._db.execute("PRAGMA user_version").fetchone()
+            if written > SCHEMA_VERSION:
+                self._db.close()
+                raise StoreError(
+                    f"{folder}: the store has version {written}, this program knows up to "
+                    f"{SCHEMA_VERSION}: continue the run with the program that wrote it"
+                )
             self._db.executescript(_SCHEMA)
+            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
             self._log = _open_log(folder / "log.jsonl")
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"{folder}: cannot open the store: {error}") from error
@@ -153,8 +172,13 @@ class Store:
         """Return ``group id → task id`` of every group that was started."""
         return dict(self._query("SELECT group_id, task_id FROM admitted", ()))
 
-    def consume(self, step: int, outcomes: dict[str, str]) -> None:
+    def consume(
+        self, step: int, outcomes: dict[str, str], state: dict[str, Any] | None = None
+    ) -> None:
         """Bind groups to an optimiser step: ``group id → "trained"`` or the reason it was dropped.
+
+        Args:
+            state: the learner's own after the step (JSON values), kept in the same transaction.
 
         Raises:
             StoreError: a group was consumed before, or the disk refused.
@@ -164,12 +188,33 @@ class Store:
             try:
                 with self._db:
                     self._db.executemany("INSERT INTO batches VALUES (?, ?, ?)", rows)
+                    if state is not None:
+                        self._db.execute(_REMEMBER, (step, json.dumps(state)))
             except sqlite3.Error as error:
                 raise StoreError(f"step {step} could not claim its groups: {error}") from error
 
     def consumed(self) -> dict[str, int]:
         """Return ``group id → step`` of every consumed group."""
         return dict(self._query("SELECT group_id, step FROM batches", ()))
+
+    def remember(self, step: int, state: dict[str, Any]) -> None:
+        """Replace the learner's state of a step (JSON values).
+
+        Raises:
+            StoreError: the disk refused.
+        """
+        with self._lock:
+            try:
+                with self._db:
+                    self._db.execute(_REMEMBER, (step, json.dumps(state)))
+            except sqlite3.Error as error:
+                raise StoreError(f"step {step}: its state could not be kept: {error}") from error
+
+    def learner_state(self) -> dict[str, Any]:
+        """Return the learner's state after the last step that kept one; empty before."""
+        rows = self._query("SELECT state FROM learner ORDER BY step DESC LIMIT 1", ())
+        state: dict[str, Any] = json.loads(rows[0][0]) if rows else {}
+        return state
 
     def rewind(self, step: int) -> dict[int, list[str]]:
         """Free the groups consumed after ``step``, and forget evaluations of lost weights.
@@ -184,6 +229,7 @@ class Store:
                 "SELECT step, group_id FROM batches WHERE step > ? ORDER BY step, rowid", (step,)
             ).fetchall()
             self._db.execute("DELETE FROM batches WHERE step > ?", (step,))
+            self._db.execute("DELETE FROM learner WHERE step > ?", (step,))
             self._db.execute(
                 "DELETE FROM episodes WHERE kind LIKE 'eval:%@%' "
                 "AND CAST(substr(kind, instr(kind, '@') + 1) AS INTEGER) > ?",
@@ -193,11 +239,24 @@ class Store:
             freed.setdefault(consumed_at, []).append(group_id)
         return freed
 
+    def forgive(self) -> int:
+        """Let members that the machine failed be played again; return how many episodes.
+
+        For a resume: the attempts of groups no step has consumed start anew, since what failed
+        them (a full disk, memory taken by others) may be over. The failures stay on record.
+        """
+        with self._lock, self._db:
+            return self._db.execute(
+                "UPDATE episodes SET kind = 'forgiven', id = id || '~' || seq "
+                "WHERE kind = 'train' AND reward IS NULL "
+                "AND group_id NOT IN (SELECT group_id FROM batches)"
+            ).rowcount
+
     def endings(self, kind: str = "train") -> Counter[str]:
         """Count episodes by stop reason."""
         rows = self._query(
-            "SELECT stop_reason, COUNT(*) FROM episodes WHERE kind = ? GROUP BY stop_reason",
-            (kind,),
+            f"SELECT stop_reason, COUNT(*) FROM episodes WHERE {_OF_KIND} GROUP BY stop_reason",
+            (kind, kind),
         )
         return Counter(dict(rows))
 
@@ -206,8 +265,8 @@ class Store:
         return list(
             self._query(
                 "SELECT id, stop_reason, error FROM episodes "
-                "WHERE kind = ? AND reward IS NULL ORDER BY seq",
-                (kind,),
+                f"WHERE {_OF_KIND} AND reward IS NULL ORDER BY seq",
+                (kind, kind),
             )
         )
 
@@ -247,7 +306,15 @@ def _open_log(path: Path) -> TextIO:
 
 
 def _decode(payload: bytes) -> Episode:
-    return Episode.from_json(json.loads(zlib.decompress(payload)))
+    """Read an episode.
+
+    Raises:
+        StoreError: its fields are not those this program knows, or it is damaged.
+    """
+    try:
+        return Episode.from_json(json.loads(zlib.decompress(payload)))
+    except (TypeError, KeyError, ValueError, zlib.error) as error:
+        raise StoreError(f"an episode of the store cannot be read: {error}") from error
 
 
 def _for_people(episode: Episode, kind: str) -> dict[str, object]:

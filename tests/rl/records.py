@@ -46,6 +46,26 @@ def episode(
     )
 
 
+def repeated_samples(length: int, repeat: bool) -> list[Sample]:
+    """Two members with replies of a length, one token over and over or all different."""
+    reply = np.full(length, 9) if repeat else np.arange(length) % 80 + 5
+    ids = np.concatenate([[1, 2, 3], reply]).astype(np.int64)
+    trained = np.arange(len(ids)) >= 3
+    return [
+        Sample(
+            episode_id=f"g0.m{member}",
+            group_id="g0",
+            token_ids_L=ids + member,
+            trained_L=trained,
+            old_logprobs_L=np.where(trained, -4.0, np.nan),
+            versions_L=np.where(trained, 0, -1),
+            advantages_L=np.where(trained, 1.0 - 2.0 * member, 0.0),
+            weights=TermWeights(pg=1.0),
+        )
+        for member in range(2)
+    ]
+
+
 def random_samples(
     rng: np.random.Generator, groups: int = 3, members: int = 4, vocabulary: int = 97
 ) -> list[Sample]:

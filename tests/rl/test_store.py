@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,44 @@ def test_kill_loses_nothing_acknowledged(tmp_path: Path) -> None:
         assert len(store.group_ids()) in (len(acknowledged), len(acknowledged) + 1)
         assert store.append(episode([turn([1], [2])], name="later.m0"))
     assert json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])["id"] == "later.m0"
+
+
+def test_learners_state_belongs_to_its_step(tmp_path: Path) -> None:
+    """A baseline that had seen lost batches would see them twice after a resume."""
+    with Store(tmp_path) as store:
+        assert store.learner_state() == {}
+        store.consume(1, {"a": "trained"}, {"baselines": {"ada": 0.1}})
+        store.consume(2, {"b": "trained"}, {"baselines": {"ada": 0.2}})
+        store.remember(2, {"baselines": {"ada": 0.3}})
+        assert store.learner_state() == {"baselines": {"ada": 0.3}}
+        store.rewind(1)
+        assert store.learner_state() == {"baselines": {"ada": 0.1}}
+
+
+def test_older_store_is_brought_up_to_date_and_a_newer_one_refused(tmp_path: Path) -> None:
+    """A run begun with an earlier version goes on; one from a later version is not half read."""
+    with Store(tmp_path) as store:
+        store.append(episode([turn([1], [2])]))
+    with sqlite3.connect(tmp_path / "store.db") as db:
+        db.execute("DROP TABLE learner")
+        db.execute("PRAGMA user_version=0")
+    with Store(tmp_path) as store:
+        store.consume(1, {"g000000": "trained"}, {"baselines": {}})
+        assert len(store.group("g000000")) == 1
+    with sqlite3.connect(tmp_path / "store.db") as db:
+        db.execute("PRAGMA user_version=99")
+    with pytest.raises(StoreError, match="version 99, this program knows up to"):
+        Store(tmp_path)
+
+
+def test_episode_with_unknown_fields_is_a_named_error(tmp_path: Path) -> None:
+    """Half an episode must not be trained on as if it were whole."""
+    with Store(tmp_path) as store:
+        store.append(episode([turn([1], [2])]))
+        row = zlib.compress(json.dumps({"id": "x", "turns": [], "colour": 1}).encode())
+        store._db.execute("UPDATE episodes SET payload = ?", (row,))
+        with pytest.raises(StoreError, match="cannot be read"):
+            store.group("g000000")
 
 
 def test_damaged_database_is_a_named_error(tmp_path: Path) -> None:
