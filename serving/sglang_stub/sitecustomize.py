@@ -1,7 +1,7 @@
 """Run by Python at the start of each of the server's processes on a machine without a GPU.
 
 Mends two things when they are imported, and imports nothing itself:
-torchvision beside a CPU build of torch lacks the operator ``nms`` it registers a shape rule for;
+torchvision beside a CPU build of torch lacks operators it registers shape rules for;
 torch without a GPU refuses the pinned memory that adapters are put in.
 """
 
@@ -13,13 +13,14 @@ from typing import Any
 def _define_nms() -> None:
     import torch
 
-    try:
-        torch.ops.torchvision.nms  # noqa: B018  (raises where it is not defined)
-    except (AttributeError, RuntimeError):
-        make: Any = torch.library.Library
-        library = make("torchvision", "DEF")
-        library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _KEPT.append(library)  # its operators go with it
+    for name in ("nms", "qnms"):
+        try:
+            getattr(torch.ops.torchvision, name)
+        except (AttributeError, RuntimeError):
+            make: Any = torch.library.Library
+            library = make("torchvision", "FRAGMENT")
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            _KEPT.append(library)  # its operators go with it
 
 
 def _ignore_pinning() -> None:

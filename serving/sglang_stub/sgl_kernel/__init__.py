@@ -28,7 +28,8 @@ class _AnySubmodule(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if not fullname.startswith("sgl_kernel."):
+        # for scalar types SGLang has a stand-in of its own, which an import error brings in
+        if not fullname.startswith("sgl_kernel.") or fullname == "sgl_kernel.scalar_type":
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
