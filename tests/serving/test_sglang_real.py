@@ -131,7 +131,7 @@ def test_logprobs_are_of_the_contracts_distribution(
     told: list[Token] = []
     sampling = Sampling(max_tokens=20, temperature=temperature, ignore_end=True, top_logprobs=2)
     ticket = engine.submit(PROMPT, sampling, told.append if streamed else None)
-    sampled = ticket.future.result(120)
+    sampled = ticket.future.result(600)
     if streamed:
         assert tuple(token.id for token in told) == sampled.token_ids_T
     assert (len(sampled.token_ids_T), sampled.finish_reason) == (20, "length")
@@ -198,15 +198,15 @@ def test_publication_under_streams(engine: SglangEngine, tiny: Path, tmp_path: P
     """Last, since it changes the weights: none cut, versions rise, no stale prefix is found."""
     run(engine, PROMPT, max_tokens=2)  # its prefix is in the server's cache
     tokens: list[list[Token]] = [[] for _ in range(8)]
-    sampling = Sampling(max_tokens=200, ignore_end=True)
+    sampling = Sampling(max_tokens=60, ignore_end=True)
     tickets = [
         engine.submit([*PROMPT, 5 + i], sampling, told.append) for i, told in enumerate(tokens)
     ]
-    until(lambda: all(len(told) > 5 for told in tokens), 60)
+    until(lambda: all(len(told) > 5 for told in tokens), 300)
     engine.load(changed(tiny, tmp_path, 1, 1.5), 1)
     for ticket in tickets:
-        sampled = ticket.future.result(120)
-        assert len(sampled.token_ids_T) == 200 and sampled.finish_reason == "length"
+        sampled = ticket.future.result(600)
+        assert len(sampled.token_ids_T) == 60 and sampled.finish_reason == "length"
         assert list(sampled.versions_T) == sorted(sampled.versions_T)
         assert (sampled.versions_T[0], sampled.versions_T[-1]) == (0, 1)
     newer = changed_model(tiny, tmp_path / "newer", 1.5)
