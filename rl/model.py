@@ -2,7 +2,7 @@
 weights, optional LoRA, and log-probs of chosen tokens of a packed batch.
 
 Logits exist only where loss is, a chunk at a time: [tokens × vocabulary] is never whole.
-Left out: losses and the optimiser (``rl.trainer``), serving (``serving.torch_engine``).
+Left out: losses and the optimiser (``rl.trainer``), serving (``serving.embedded.engine``).
 """
 
 from collections.abc import Iterator

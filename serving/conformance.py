@@ -1,7 +1,7 @@
 """Conformance of an engine, for its author: ``check_engine(make, folder).raise_if_failed()``.
 
     from serving.conformance import check_engine
-    from serving.torch_engine import TorchEngine
+    from serving.embedded.engine import TorchEngine
 
     print(check_engine(lambda: TorchEngine(folder), folder))
 

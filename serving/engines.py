@@ -36,7 +36,7 @@ def build_engine(
 
 
 def _torch(folder: Path, options: EngineOptions, extra: Mapping[str, str]) -> Engine:
-    from .torch_engine import TorchEngine
+    from .embedded.engine import TorchEngine
 
     return TorchEngine(folder, options)
 
@@ -52,7 +52,7 @@ def _sglang(folder: Path, options: EngineOptions, extra: Mapping[str, str]) -> E
             "engine=sglang needs sglang_url=http://HOST:PORT (several with commas), not "
             f"{values['sglang_url']!r}; scripts/sglang starts a server on this machine"
         )
-    from .sglang_engine import SglangEngine
+    from .sglang.engine import SglangEngine
 
     return SglangEngine(urls, folder, options, values["sglang_key"], values["sglang_admin_key"])
 

@@ -39,8 +39,8 @@ class Ours:
     """
 
     def __init__(self, folder: Path, weights: str = "fp32") -> None:
+        from serving.embedded.engine import TorchEngine
         from serving.engine import EngineOptions
-        from serving.torch_engine import TorchEngine
 
         self.name = f"weights={weights}"
         options = EngineOptions(max_slots=MOST_AT_ONCE, max_len=LONGEST, weights=weights)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from serving.embedded.engine import TorchEngine
 from serving.engine import EngineOptions
 from serving.models import resolve
 from serving.renderer import Renderer
 from serving.server import PolicyServer
-from serving.torch_engine import TorchEngine
 
 OPTIONS = EngineOptions(threads=1, max_slots=8, cached_slots=8, prefill_tokens=64)
 

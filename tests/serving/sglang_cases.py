@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from serving import weights
+from serving.embedded.engine import TorchEngine
 from serving.engine import EngineOptions
-from serving.sglang_engine import SglangEngine
-from serving.sglang_fleet import Limits
-from serving.torch_engine import TorchEngine
+from serving.sglang.engine import SglangEngine
+from serving.sglang.fleet import Limits
 from serving.types import Generation, Sampling, Token
 
 PROMPT = list(range(3, 90))

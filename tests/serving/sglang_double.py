@@ -19,9 +19,9 @@ from typing import Any
 
 from aiohttp import web
 
+from serving.embedded.engine import TorchEngine
 from serving.engine import EngineOptions
 from serving.errors import EngineError, RequestRefused
-from serving.torch_engine import TorchEngine
 from serving.types import Generation, Sampling, Token
 
 SAMPLING_KEYS = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from serving.sglang_http import ServerRefused, SglangServer
+from serving.sglang.http import ServerRefused, SglangServer
 
 PROMPT = list(range(3, 60))
 NUM = 150

@@ -10,9 +10,9 @@ import openai
 import pytest
 
 from serving.client import PolicyClient
+from serving.embedded.engine import TorchEngine
 from serving.errors import ContextOverflow, PolicyTimeout, PolicyUnavailable, RequestRefused
 from serving.server import PolicyServer
-from serving.torch_engine import TorchEngine
 from serving.types import Sampling
 
 USER = {"role": "user", "content": "Hello é😀"}

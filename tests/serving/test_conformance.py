@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from serving.conformance import CHECKS, Terms, check_engine
+from serving.embedded.engine import TorchEngine
 from serving.engine import EngineOptions, OnToken
 from serving.errors import EngineError
-from serving.torch_engine import TorchEngine
 from serving.types import Generation, Sampling, Token
 
 OPTIONS = EngineOptions(threads=1, max_slots=8, cached_slots=8, max_len=512, prefill_tokens=64)

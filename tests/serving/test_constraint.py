@@ -8,10 +8,10 @@ from pathlib import Path
 import jsonschema  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
-from serving import constraint
+from serving.embedded import constraint
+from serving.embedded.engine import TorchEngine
 from serving.errors import RequestRefused
 from serving.renderer import Renderer
-from serving.torch_engine import TorchEngine
 from serving.types import Generation, Sampling
 
 PROMPT = list(range(3, 40))
@@ -127,7 +127,7 @@ real = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "llguidance" else real(name, *rest)
 from pathlib import Path
 from serving.errors import RequestRefused
-from serving.torch_engine import TorchEngine
+from serving.embedded.engine import TorchEngine
 from serving.types import Sampling
 engine = TorchEngine(Path({str(tiny)!r}))
 assert engine.can == {{"adapters", "top_logprobs"}}, engine.can

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from serving import weights
+from serving.embedded.engine import TorchEngine
+from serving.embedded.scoring import ScoreJob
 from serving.engine import EngineOptions
 from serving.errors import EngineError, RequestRefused
-from serving.scoring import ScoreJob
-from serving.torch_engine import TorchEngine
 from serving.types import MIN_TEMPERATURE, Sampling
 
 PROMPT = list(range(3, 60))

@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 
 from serving.client import PolicyClient
+from serving.embedded.engine import TorchEngine
 from serving.errors import PolicyUnavailable
 from serving.renderer import Renderer
 from serving.server import PolicyServer
-from serving.torch_engine import TorchEngine
 from serving.types import Sampling
 
 from .test_app import USER, post

@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from serving import weights
+from serving.embedded.engine import TorchEngine
 from serving.engine import EngineOptions
 from serving.errors import EngineError, RequestRefused
-from serving.torch_engine import TorchEngine
 from serving.types import Generation, Sampling
 
 PROMPT = list(range(3, 90))

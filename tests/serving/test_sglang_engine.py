@@ -14,7 +14,7 @@ from serving import weights
 from serving.conformance import check_engine
 from serving.engine import EngineOptions
 from serving.errors import ContextOverflow, EngineError, RequestRefused
-from serving.sglang_engine import SglangEngine
+from serving.sglang.engine import SglangEngine
 from serving.types import Generation, Sampling, Token
 
 from .sglang_cases import LIMITS, PROMPT, Stream, adapter, changed, own, run, until

@@ -10,9 +10,9 @@ from serving import weights
 from serving.engine import EngineOptions
 from serving.engines import build_engine
 from serving.errors import EngineError, ModelError
-from serving.sglang_engine import SglangEngine
-from serving.sglang_fleet import Limits
-from serving.sglang_routing import BLOCK, PrefixTable
+from serving.sglang.engine import SglangEngine
+from serving.sglang.fleet import Limits
+from serving.sglang.routing import BLOCK, PrefixTable
 from serving.types import Sampling, Token
 
 from .sglang_cases import LIMITS, PROMPT, Stream, adapter, changed, own, run, until

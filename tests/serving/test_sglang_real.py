@@ -21,9 +21,9 @@ from serving import weights
 from serving.conformance import Terms, check_engine
 from serving.engine import EngineOptions
 from serving.errors import EngineError
-from serving.sglang_engine import SglangEngine
-from serving.sglang_fleet import Limits
-from serving.sglang_http import SglangServer
+from serving.sglang.engine import SglangEngine
+from serving.sglang.fleet import Limits
+from serving.sglang.http import SglangServer
 from serving.types import Generation, Sampling, Token
 
 from .sglang_cases import adapter, changed, until

@@ -10,11 +10,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Qwen2Config, Qwen3Config
 
 from serving import weights
+from serving.embedded.engine import TorchEngine
 from serving.engine import EngineOptions
 from serving.engines import build_engine
 from serving.errors import ContextOverflow, EngineError, ModelError, RequestRefused
 from serving.renderer import Renderer
-from serving.torch_engine import TorchEngine
 from serving.types import Generation, Sampling, Token
 
 from .conftest import OPTIONS

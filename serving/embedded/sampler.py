@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .types import Top
+from ..types import Top
 
 _MASK = (1 << 64) - 1
 

@@ -24,7 +24,12 @@ from typing import Any
 
 import torch
 
-from . import lora, weights
+from .. import weights
+from ..engine import EngineOptions, OnToken
+from ..errors import EngineError
+from ..stopping import StopRule
+from ..types import FinishReason, Generation, Sampling, checked_temperature
+from . import lora
 from .calls import (
     Call,
     Request,
@@ -37,15 +42,11 @@ from .calls import (
     find_adapter,
 )
 from .constraint import Schemas, is_installed
-from .engine import EngineOptions, OnToken
-from .errors import EngineError
 from .kv_cache import CachedAttention, KVCache
 from .llama import LlamaModel
 from .sampler import sample
 from .scheduler import Plan, Scheduler
 from .scoring import ScoreJob
-from .stopping import StopRule
-from .types import FinishReason, Generation, Sampling, checked_temperature
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +136,7 @@ class TorchEngine:
         self, prompt_ids: Sequence[int], sampling: Sampling, on_token: OnToken | None = None
     ) -> Generation:
         """Await one generation."""
-        from .engine import generate
+        from ..engine import generate
 
         return await generate(self, prompt_ids, sampling, on_token)
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine import OnToken
+from ..errors import ContextOverflow, RequestRefused
+from ..types import FinishReason, Generation, Sampling, Token, Top, checked_temperature
 from .constraint import Constraint
-from .engine import OnToken
-from .errors import ContextOverflow, RequestRefused
 from .lora import Adapter, AdapterTable
 from .sampler import Draw, Pick, uniform
-from .types import FinishReason, Generation, Sampling, Token, Top, checked_temperature
 
 Ids = NDArray[np.int32]
 

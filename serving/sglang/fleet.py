@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import EngineError
-from .sglang_adapters import AdapterHandle
-from .sglang_http import ServerLost, ServerRefused, SglangServer
-from .sglang_request import as_version
-from .sglang_routing import PrefixTable
+from ..errors import EngineError
+from .adapters import AdapterHandle
+from .http import ServerLost, ServerRefused, SglangServer
+from .request import as_version
+from .routing import PrefixTable
 
 logger = logging.getLogger(__name__)
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from .errors import EngineError
-from .sglang_adapters import AdapterHandle
-from .sglang_fleet import Fleet
-from .sglang_http import ServerLost, ServerRefused
-from .sglang_runner import MOST_ATTEMPTS, drop
+from ..errors import EngineError
+from .adapters import AdapterHandle
+from .fleet import Fleet
+from .http import ServerLost, ServerRefused
+from .runner import MOST_ATTEMPTS, drop
 
 MOST_AT_ONCE = 16
 TRIES = 3  # before the weights are held still for it

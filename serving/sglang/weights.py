@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .errors import EngineError
+from ..errors import EngineError
 
 KEPT_FOLDERS = 2  # the one in use, and the one before for a server that is still reading
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json")

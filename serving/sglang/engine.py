@@ -31,17 +31,17 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .engine import EngineOptions, OnToken
-from .errors import ContextOverflow, EngineError, ModelError, RequestRefused
-from .sglang_adapters import AdapterHandle, AdapterTable
-from .sglang_fleet import Fleet, Limits
-from .sglang_http import SglangServer
-from .sglang_request import Request, SglangTicket, check_schema, fail
-from .sglang_runner import Runner
-from .sglang_scoring import score
-from .sglang_weights import Publications
-from .stopping import StopRule
-from .types import Sampling, checked_temperature
+from ..engine import EngineOptions, OnToken
+from ..errors import ContextOverflow, EngineError, ModelError, RequestRefused
+from ..stopping import StopRule
+from ..types import Sampling, checked_temperature
+from .adapters import AdapterHandle, AdapterTable
+from .fleet import Fleet, Limits
+from .http import SglangServer
+from .request import Request, SglangTicket, check_schema, fail
+from .runner import Runner
+from .scoring import score
+from .weights import Publications
 
 logger = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import weights
-from .errors import EngineError
+from .. import weights
+from ..errors import EngineError
 from .llama import LlamaShape
 
 # fields of adapter_config.json that change nothing in the forward pass, or are read below

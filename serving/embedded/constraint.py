@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import EngineError, RequestRefused
+from ..errors import EngineError, RequestRefused
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer

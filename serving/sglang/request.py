@@ -15,12 +15,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .engine import OnToken
-from .errors import EngineError, RequestRefused
-from .sglang_adapters import AdapterHandle
-from .sglang_http import SERVER_FAULT, ServerLost
-from .stopping import StopRule
-from .types import FinishReason, Generation, Sampling, Token, Top
+from ..engine import OnToken
+from ..errors import EngineError, RequestRefused
+from ..stopping import StopRule
+from ..types import FinishReason, Generation, Sampling, Token, Top
+from .adapters import AdapterHandle
+from .http import SERVER_FAULT, ServerLost
 
 TOP_K_OFF = 1 << 30
 ABORTED: Literal["aborted"] = "aborted"  # the server ended the reply early; no ending of ours

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .errors import EngineError, RequestRefused
-from .sglang_adapters import AdapterHandle, AdapterTable
-from .sglang_fleet import Fleet, Limits
-from .sglang_http import ServerLost, ServerRefused, SglangServer
-from .sglang_request import ABORTED, Ending, Request, fail
-from .types import FinishReason
+from ..errors import EngineError, RequestRefused
+from ..types import FinishReason
+from .adapters import AdapterHandle, AdapterTable
+from .fleet import Fleet, Limits
+from .http import ServerLost, ServerRefused, SglangServer
+from .request import ABORTED, Ending, Request, fail
 
 logger = logging.getLogger(__name__)
 

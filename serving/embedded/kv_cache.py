@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .errors import EngineError
+from ..errors import EngineError
 from .llama import LlamaShape
 
 FIRST_CAPACITY = 512

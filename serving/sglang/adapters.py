@@ -10,8 +10,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import EngineError, RequestRefused
-from .sglang_weights import read_header
+from ..errors import EngineError, RequestRefused
+from .weights import read_header
 
 PARTS = ("adapter_config.json", "adapter_model.safetensors")
 

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .errors import ModelError
+from ..errors import ModelError
 from .matrix import Int8Matrix, Matrix, int8_kernel
 
 SUPPORTED = ("llama", "mistral", "qwen2", "qwen3")
@@ -30,7 +30,7 @@ Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
 
 class LowRank(Protocol):
-    """What adapters add to the products of a pass (``serving.lora``)."""
+    """What adapters add to the products of a pass (``serving.embedded.lora``)."""
 
     def add(self, layer: int, matrix: str, x: Tensor, product: Tensor) -> None:
         """Add to product [N, out] of x [N, in], in place; ``matrix`` is a field of ``Layer``."""

@@ -1,0 +1,1 @@
+"""The engine that speaks to SGLang servers; nothing else names them."""
