@@ -80,6 +80,11 @@ class Policy:
         return int(limit) if limit is not None else None
 
     @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights."""
+        return next(iter(self.model.parameters())).dtype
+
+    @property
     def repeatable(self) -> bool:
         """Whether two forwards of the same weights give the same numbers: no dropout is active."""
         attention = getattr(self.model.config, "attention_dropout", 0.0) or 0.0

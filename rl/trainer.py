@@ -221,7 +221,7 @@ class Trainer:
         anchored_E = batch.weight_E["kl"] != 0
         if not anchored_E.any():
             return None
-        recorded_E = torch.from_numpy(batch.ref_E).to(self.policy.device, torch.float32)
+        recorded_E = torch.from_numpy(batch.ref_E).to(self.policy.device, self.policy.dtype)
         missing_E = torch.isnan(recorded_E)
         if not bool(missing_E[torch.from_numpy(anchored_E)].any()):
             return torch.nan_to_num(recorded_E)

@@ -1,14 +1,17 @@
 """Each method on a hand-made group: what it gives to which token, what it leaves out and why."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from agents.types import Episode
 from rl.advantages import Baselines
-from rl.algorithms import METHODS, GroupOutcome, annotate_group, require_signals
+from rl.algorithms import METHODS, GroupOutcome, Method, annotate_group, require_signals
 from rl.config import sections, validate
 from rl.errors import MissingSignalError, SampleError
 from rl.methodsettings import AlgorithmConfig, AnyAlgorithm
@@ -252,3 +255,21 @@ def test_unknown_score_is_refused() -> None:
     """A judge on a scale of ten must not be read as praise."""
     with pytest.raises(ValueError, match="score 7"):
         TurnSignal("chat.m0", 0, score=7)
+
+
+def test_worked_example_of_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/adding-an-algorithm.md is run as it stands: file, settings, row."""
+    text = (Path(__file__).parents[2] / "docs" / "adding-an-algorithm.md").read_text()
+    method, model, row = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    module = ModuleType("rank")
+    exec(compile(method, "rl/methods/rank.py", "exec"), module.__dict__)
+    exec(compile(model, "rl/methodsettings.py", "exec"), module.__dict__)
+    for name, made in eval("{" + row + "}", {"Method": Method, "rank": module}).items():
+        monkeypatch.setitem(METHODS, name, made)
+    chosen = module.RankConfig(scale=2.0, kl_coef=0.0)
+    outcome = annotate_group(group(0.9, 0.1, 0.1, 0.3), chosen, ROLLOUT)
+    assert [s.advantages_L.max() or s.advantages_L.min() for s in outcome.samples] == [
+        2.0, -4 / 3, -4 / 3, 2 / 3,
+    ]  # fmt: skip
+    assert annotate_group(group(1.0, 1.0), chosen, ROLLOUT).outcome == "zero_variance"
+    assert len(method.splitlines()) <= 60
