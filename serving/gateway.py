@@ -1,7 +1,7 @@
 """One request from messages to replies: render, find its session, sample, record.
 
-Knows nothing of HTTP nor of any vendor's wire shapes; ``app`` and the bodies do. Rendering runs in
-a thread of its own so that a long prompt does not hold up the event loop.
+Knows nothing of HTTP nor of any vendor's wire shapes; ``app`` and the bodies do. Long prompts are
+rendered in a thread of their own so that they do not hold up the event loop.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ from .types import Message, Sampling
 MOST_BYTES_PER_TOKEN = 32  # of a prompt's average; real text has 3 to 6
 ANY_MODEL = "default"
 BUSY_RETRY_S = 2.0
+RENDER_HERE_BYTES = 8192
 
 Result = TypeVar("Result")
 
@@ -164,7 +165,7 @@ class Gateway:
         if request.response_format is not None:
             sampling = replace(sampling, json_schema=request.response_format.schema_text)
         self._check_offered(sampling)
-        job = await self._in_thread(lambda: self._prepare(request, caller, sampling))
+        job = await self._rendered(size_bytes, lambda: self._prepare(request, caller, sampling))
         return replace(job, id=f"{prefix}{job.id}")
 
     async def prepare_text(
@@ -180,8 +181,9 @@ class Gateway:
         sampling = replace(sampling, top_logprobs=request.logprobs or 0)
         self._check_offered(sampling)
         texts = [prompt for prompt in request.prompts if isinstance(prompt, str)]
-        self._check_size(sum(len(text.encode(errors="surrogatepass")) for text in texts), "prompt")
-        return await self._in_thread(lambda: self._prepare_text(request, sampling))
+        size_bytes = sum(len(text.encode(errors="surrogatepass")) for text in texts)
+        self._check_size(size_bytes, "prompt")
+        return await self._rendered(size_bytes, lambda: self._prepare_text(request, sampling))
 
     async def complete(self, job: Job) -> list[Answer]:
         """Sample all choices and record them.
@@ -274,7 +276,10 @@ class Gateway:
         """Stop rendering. Idempotent."""
         self._renders.shutdown(wait=False)
 
-    async def _in_thread(self, action: Callable[[], Result]) -> Result:
+    async def _rendered(self, size_bytes: int, action: Callable[[], Result]) -> Result:
+        """Run what renders; long prompts in the thread, for short ones the way there costs more."""
+        if size_bytes <= RENDER_HERE_BYTES:
+            return action()
         return await asyncio.get_running_loop().run_in_executor(self._renders, action)
 
     async def _complete_one(self, job: Job, index: int) -> Answer:

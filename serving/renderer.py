@@ -12,6 +12,7 @@ Templates that know nothing of tools get them written into their messages (``for
 Left out: images.
 """
 
+import copy
 import functools
 import re
 from collections.abc import Mapping, Sequence
@@ -101,6 +102,11 @@ class Renderer:
         except ValueError as error:
             raise ModelError(f"{folder} has no chat template; use an instruct model") from error
         self.end_ids = end_token_ids(folder)
+        # the tokenizer's own core: the wrapper around it costs more than the work. Two, since
+        # whether special tokens' names are special is a switch of the core, and threads share it
+        self._core: Any = self._tokenizer.backend_tokenizer
+        self._letters: Any = copy.deepcopy(self._core)
+        self._letters.encode_special_tokens = True
         added = self._tokenizer.added_tokens_decoder
         names = {token.content for token in added.values() if token.special}
         names |= set(self._tokenizer.all_special_tokens)
@@ -179,10 +185,9 @@ class Renderer:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of rendered text; special tokens the template wrote count as such."""
-        # the tokenizer's own core: the wrapper around it costs more than the work
-        core, ids = self._tokenizer.backend_tokenizer, list[int]()
+        ids: list[int] = []
         for index, part in enumerate(re.split(f"{OPEN}(.*?){CLOSE}", text)):
-            core.encode_special_tokens = index % 2 == 1
+            core = self._letters if index % 2 else self._core
             ids += core.encode(part, add_special_tokens=False).ids
         return ids
 
@@ -193,7 +198,7 @@ class Renderer:
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of ids without special tokens, but for those that mark calls."""
         spoken = [token_id for token_id in token_ids if token_id not in self._silent_ids]
-        return str(self._tokenizer.backend_tokenizer.decode(spoken, skip_special_tokens=False))
+        return str(self._core.decode(spoken, skip_special_tokens=False))
 
     @functools.cached_property
     def vocab_size(self) -> int:

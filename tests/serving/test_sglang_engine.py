@@ -102,8 +102,8 @@ def test_requests_that_cannot_be_served(engine: SglangEngine) -> None:
         ({"top_p": 0.0}, "top_p"),
         ({"temperature": -1.0}, "temperature"),
         ({"adapter": "none"}, "adapter"),
-        ({"json_schema": "{"}, "json_schema"),
-        ({"json_schema": '{"properties": {"a": {"type": "nonsense"}}}'}, "json_schema"),
+        ({"json_schema": "{"}, "response_format"),
+        ({"json_schema": '{"properties": {"a": {"type": "nonsense"}}}'}, "response_format"),
     ):
         with pytest.raises(RequestRefused) as refused:
             run(engine, PROMPT, **fields)
