@@ -82,7 +82,8 @@ class Policy:
     @property
     def dtype(self) -> torch.dtype:
         """Of the weights."""
-        return next(iter(self.model.parameters())).dtype
+        found: torch.dtype = next(iter(self.model.parameters())).dtype
+        return found
 
     @property
     def repeatable(self) -> bool:

@@ -30,7 +30,8 @@ HELP = """usage: python -m rl.train env=NAME [key=value…]
   env=terminal|swe         what to train on
   recipe=FILE|NAME         settings on top of the environment's own (recipes/*.yaml); recipe=smoke
                            plays the whole loop in minutes
-  algorithm=NAME           grpo, dr_grpo, rloo
+  algorithm=NAME           grpo, dr_grpo, rloo, gspo, cispo, stepwise, binary, opd, opd_topk,
+                           hybrid, sft
   run=FOLDER               where the run is kept; default runs/<env>-<time>
   resume=FOLDER            go on with a run that was interrupted
   key=value                any setting, for example optim.lr=1e-6 rollout.group_size=4
