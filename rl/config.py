@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
 from rl.errors import ConfigError
+from rl.methodsettings import AlgorithmConfig
 from rl.settings import RunConfig
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
@@ -212,7 +213,23 @@ def _resumed(overrides: dict[str, Any], recipe: object) -> DictConfig:
         raise ConfigError(f"resume={folder}: no run there (config.json is missing)")
     loaded = _load(path)
     loaded.run = str(folder)
+    name = overrides.get("algorithm.name")
+    if name is not None and "algorithm" in loaded:
+        loaded.algorithm = _common(cast(dict[str, Any], OmegaConf.to_container(loaded.algorithm)))
     return loaded
+
+
+def _common(written: dict[str, Any]) -> dict[str, Any]:
+    """Return what another method can take over of a written ``algorithm`` section: the common keys
+    that were not at their method's default."""
+    methods = sections(RunConfig.model_fields["algorithm"].annotation)
+    defaults = {m.model_fields["name"].default: m.model_fields for m in methods}
+    own = defaults.get(written.get("name", "grpo"), AlgorithmConfig.model_fields)
+    return {
+        key: value
+        for key, value in written.items()
+        if key in AlgorithmConfig.model_fields and key in own and value != own[key].default
+    }
 
 
 def _explain(error: ValidationError) -> str:

@@ -1,5 +1,6 @@
 """A user's mistake gives the value, the legal set and what to do, in one line."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,28 @@ def test_resumed_run_keeps_what_it_is(tmp_path: Path) -> None:
     for argument in ("seed=3", "model=tiny", "tasks.limit=4", "run=elsewhere", "recipe=smoke"):
         with pytest.raises(ConfigError, match="keeps its"):
             resolve([f"resume={tmp_path}", argument])
+
+
+def test_method_is_chosen_by_name_with_its_own_keys(tmp_path: Path) -> None:
+    """A key of another method is refused, not ignored; defaults are the method's."""
+    assert resolve(["algorithm=gspo"]).algorithm.loss == "gspo"
+    assert resolve(["algorithm=opd", "algorithm.clip=2"]).algorithm.model_dump()["clip"] == 2
+    assert not resolve(["algorithm=binary"]).algorithm.train_truncated
+    with pytest.raises(ConfigError, match="not a setting of algorithm=rloo"):
+        resolve(["algorithm=rloo", "algorithm.clip=2"])
+    with pytest.raises(ConfigError, match=r"^algorithm\.loss='ppo_clip'"):
+        resolve(["algorithm=gspo", "algorithm.loss=ppo_clip"])
+
+
+def test_resumed_run_can_change_its_method(tmp_path: Path) -> None:
+    """The written configuration holds every key of the old method; the new one takes over what was
+    chosen, not the old defaults."""
+    old = resolve(["env=terminal", "algorithm=grpo", "algorithm.clip_low=0.1"])
+    (tmp_path / "config.json").write_text(json.dumps(old.model_dump()))
+    new = resolve([f"resume={tmp_path}", "algorithm=gspo"]).algorithm
+    assert (new.name, new.loss, new.clip_low) == ("gspo", "gspo", 0.1)
+    assert new.kl_coef == old.algorithm.kl_coef == 0.0
+    assert resolve([f"resume={tmp_path}"]).algorithm == old.algorithm
 
 
 def test_every_recipe_is_valid() -> None:
