@@ -20,7 +20,8 @@ def describe(config: RunConfig, train: Sequence[Task], heldout: Sequence[Task]) 
         f"env {config.env}: {_count(train)} to train on, {_count(heldout)} held out",
         f"model {config.model}, {method}{_memory(config)}",
         f"{config.algorithm.name} (loss {config.algorithm.loss}): {rollout.groups_per_step} groups "
-        f"x {rollout.group_size} = {episodes} episodes per step, {optim.steps} steps = {episodes * optim.steps} episodes; "
+        f"x {rollout.group_size} = {episodes} episodes per step, {optim.steps} steps = "
+        f"{episodes * optim.steps} episodes; "
         f"at most {episodes * config.agent.max_reply_tokens} reply tokens per step and turn",
         f"lr {optim.lr:g}, temperature {rollout.temperature:g} on both sides, KL anchor {kl}, "
         f"staleness at most {rollout.max_staleness}",
