@@ -182,12 +182,12 @@ def test_a_client_that_leaves_is_recorded_as_cancelled(tiny: Path) -> None:
                     told += delta.get("content", "")
                     if told:
                         break
-        engine.resume()
         for _ in range(200):
             _, shown, _ = await ask(url, "GET", "/v1/sessions/s")
             if "turns" in shown:
                 break
             await asyncio.sleep(0.02)
+        engine.resume()
         assert shown["turns"][0]["finish_reason"] == "cancelled"
         assert shown["turns"][0]["unfit"] == ["cancelled"]
         said = {"role": "assistant", "content": told}
