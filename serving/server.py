@@ -23,6 +23,7 @@ from .turns import Turn
 
 START_TIMEOUT_S = 30.0
 LAST_PORT = 65535
+MOST_FILES = 16384
 
 logger = logging.getLogger(__name__)
 
@@ -166,6 +167,7 @@ class PolicyServer:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
+        _allow_connections()
         app = build_app(
             self.gateway,
             self._keys,
@@ -186,3 +188,13 @@ class PolicyServer:
             await self._stopping.wait()
         finally:
             await runner.cleanup()
+
+
+def _allow_connections() -> None:
+    """Raise the limit of open files: each stream holds a socket, with a remote engine two."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

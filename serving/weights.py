@@ -24,14 +24,10 @@ def publish(state_dict: Mapping[str, "Tensor"], folder: Path, version: int, keep
         version: policy version of these weights.
         keep: newest files kept, this one included; older ones are removed.
     """
-    import torch
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {
-        name: tensor.detach().to("cpu", torch.float32).clone(memory_format=torch.contiguous_format)
-        for name, tensor in state_dict.items()
-    }
+    tensors = {name: _own(tensor.detach()) for name, tensor in state_dict.items()}
     target = folder / f"weights-{version:08d}.safetensors"
     partial = folder / f".{target.name}.{os.getpid()}"
     try:
@@ -43,6 +39,15 @@ def publish(state_dict: Mapping[str, "Tensor"], folder: Path, version: int, keep
         if old != target:
             old.unlink(missing_ok=True)
     return target
+
+
+def _own(tensor: "Tensor") -> "Tensor":
+    """Return a tensor as it can be written: on the CPU, float32, contiguous, nobody's view."""
+    import torch
+
+    ready = tensor.to("cpu", torch.float32).contiguous()
+    is_view = ready.untyped_storage().nbytes() != ready.nbytes
+    return ready.clone() if is_view else ready
 
 
 def read(path: Path, params: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
