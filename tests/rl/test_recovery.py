@@ -185,3 +185,17 @@ def test_signals_reach_the_samples_and_the_baseline_survives_a_resume(tmp_path: 
     settings = config(algorithm={"name": "binary"}, optim={"steps": 3})
     with run(tmp_path, FakeFleet(), settings, praise) as store:
         assert kept < store.learner_state()["baselines"]["ada"] < 1.0
+
+
+def test_judges_at_odds_skip_the_batch(tmp_path: Path) -> None:
+    """Votes that no longer agree are noise: nothing is learned from them, and it is said."""
+
+    def noise(one: Episode) -> Mapping[int, TurnSignal]:
+        return {0: TurnSignal(one.id, 0, 1, confidence=0.34, subject="ada")}
+
+    fleet = FakeFleet()
+    settings = config(algorithm={"name": "binary"}, optim={"steps": 2})
+    with run(tmp_path, fleet, settings, noise) as store:
+        assert set().union(*outcomes(store).values()) == {"refused_guard"}
+    assert fleet.trained == []
+    assert "judge_agreement 0.34 is below" in str(rows(tmp_path)[0]["reason"])

@@ -237,6 +237,7 @@ def test_resumed_trainer_takes_the_same_next_step(model: Path) -> None:
     kept["optimizer"] = copy.deepcopy(kept["optimizer"])
     straight.step(samples, version=1)
     resumed = build(model)
+    del kept["guards"]  # an older checkpoint has none
     resumed.load_state(kept)
     resumed.step(samples, version=1)
     for name, tensor in straight.policy.trainable_state().items():
