@@ -196,7 +196,7 @@ def serve(options: dict[str, str | int]) -> None:
         url = server.start()
         if "CLAWGYM_API_KEY" not in os.environ:
             where = KEY_FOLDER.expanduser() / "api_key"
-            print(f"API key: {key} (kept in {where})", file=sys.stderr, flush=True)
+            print(f"the API key is in {where}", file=sys.stderr, flush=True)
         print(url, flush=True)
         stop.wait()
     finally:

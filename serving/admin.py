@@ -1,6 +1,7 @@
 """The learner's routes: weights, adapters, pause and resume, scores, counters."""
 
 import asyncio
+import logging
 from pathlib import Path
 
 from aiohttp import web
@@ -10,6 +11,10 @@ from .gateway import Gateway
 from .protocol import AdapterRequest, ScoreRequest, WeightsRequest
 from .routes import Route, read
 
+logger = logging.getLogger(__name__)
+
+PAUSE_LEASE_S = 300.0
+
 
 class Handlers:
     """Answers the admin routes."""
@@ -17,6 +22,7 @@ class Handlers:
     def __init__(self, gateway: Gateway) -> None:
         self._engine = gateway.engine
         self._gateway = gateway
+        self._lease: asyncio.Task[None] | None = None
 
     def table(self) -> list[Route]:
         """Return the admin routes."""
@@ -63,12 +69,26 @@ class Handlers:
     async def pause(self, request: web.Request) -> web.Response:
         """Stop between two tokens."""
         await asyncio.to_thread(self._engine.pause)
-        return web.json_response({"paused": True})
+        self._end_lease()
+        self._lease = asyncio.create_task(self._resume_later())
+        return web.json_response({"paused": True, "resumes_in_s": PAUSE_LEASE_S})
 
     async def resume(self, request: web.Request) -> web.Response:
         """Go on."""
+        self._end_lease()
         await asyncio.to_thread(self._engine.resume)
         return web.json_response({"paused": False})
+
+    async def _resume_later(self) -> None:
+        """A learner that dies between pause and resume must not hold everybody for ever."""
+        await asyncio.sleep(PAUSE_LEASE_S)
+        logger.warning("nobody resumed the engine in %g s; it goes on by itself", PAUSE_LEASE_S)
+        await asyncio.to_thread(self._engine.resume)
+
+    def _end_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.cancel()
+            self._lease = None
 
     async def score(self, request: web.Request) -> web.Response:
         """Score token ids."""

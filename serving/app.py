@@ -12,6 +12,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -68,6 +69,7 @@ class Handlers:
         self._gateway = gateway
         self._telemetry = telemetry
         self._admin = admin.Handlers(gateway)
+        self._document: str | None = None
 
     def table(self) -> list[Route]:
         """Return all routes."""
@@ -83,6 +85,7 @@ class Handlers:
             Route("POST", "/v1/responses", self.responses, "OpenAI's Responses, as agents use it",
                   responses_api.ResponsesRequest, by_session=True),
             Route("GET", "/v1/models", self.models, "The model and its adapters", by_session=True),
+            Route("GET", "/v1/models/{name:.+}", self.model, "One of them", by_session=True),
             Route("POST", "/v1/feedback", self.feedback, "Rate or correct a reply",
                   FeedbackRequest, by_session=True),
             Route("GET", "/v1/sessions", self.sessions, "Your sessions, the last used first"),
@@ -102,69 +105,75 @@ class Handlers:
     async def chat(self, request: web.Request) -> web.StreamResponse:
         body = await read(request, ChatRequest)
         hints = {"metadata.session_id": body.metadata.get("session_id"), "user": body.user}
-        job = await self._gateway.prepare(body, caller(request, hints, body.user or ""))
-        headers = reply_headers(job)
-        if body.stream:
-            return await stream(request, chat_bodies.chat_events(self._gateway, body, job), headers)
-        answers = await self._gateway.complete(job)
+        with self._gateway.room(body.n):
+            job = await self._gateway.prepare(body, caller(request, hints, body.user or ""))
+            headers = reply_headers(job)
+            if body.stream:
+                events = chat_bodies.chat_events(self._gateway, body, job)
+                return await stream(request, events, headers)
+            answers = await self._gateway.complete(job)
         return web.json_response(
             chat_bodies.completion(self._gateway, body, job, answers), headers=headers
         )
 
     async def text(self, request: web.Request) -> web.StreamResponse:
         body = await read(request, CompletionRequest)
-        jobs = await self._gateway.prepare_text(body, caller(request, {}, body.user or ""))
-        if body.stream:
-            if len(jobs) > 1:
-                raise RequestRefused("a stream takes one prompt", field="prompt")
-            return await stream(request, chat_bodies.text_events(self._gateway, body, jobs[0]), {})
-        answers = await asyncio.gather(*(self._gateway.complete(job) for job in jobs))
+        with self._gateway.room(body.n * len(body.prompts)):
+            jobs = await self._gateway.prepare_text(body, caller(request, {}, body.user or ""))
+            if body.stream:
+                if len(jobs) > 1:
+                    raise RequestRefused("a stream takes one prompt", field="prompt")
+                events = chat_bodies.text_events(self._gateway, body, jobs[0])
+                return await stream(request, events, {})
+            answers = await self._gateway.complete_all(jobs)
         return web.json_response(chat_bodies.text_completion(self._gateway, body, jobs, answers))
 
     async def messages(self, request: web.Request) -> web.StreamResponse:
         body = await read(request, anthropic.MessagesRequest)
         chat = body.chat()
         who = caller(request, {"metadata.user_id": body.session_hint}, body.user)
-        job = await self._gateway.prepare(chat, who, "msg_")
-        headers = reply_headers(job)
-        if body.stream:
-            return await stream(
-                request,
-                anthropic.events(self._gateway, body, job),
-                headers,
-                anthropic.error_event,
-            )
-        (answer,) = await self._gateway.complete(job)
+        with self._gateway.room(1):
+            job = await self._gateway.prepare(chat, who, "msg_")
+            headers = reply_headers(job)
+            if body.stream:
+                events = anthropic.events(self._gateway, body, job)
+                return await stream(request, events, headers, anthropic.error_event)
+            (answer,) = await self._gateway.complete(job)
         return web.json_response(anthropic.message(body, job, answer), headers=headers)
 
     async def count_tokens(self, request: web.Request) -> web.Response:
         body = await read(request, anthropic.CountRequest)
-        job = await self._gateway.prepare(body.chat(), caller(request, {}))
-        return web.json_response({"input_tokens": len(job.prompt.ids_P)})
+        num = await self._gateway.count(body.chat(), caller(request, {}))
+        return web.json_response({"input_tokens": num})
 
     async def responses(self, request: web.Request) -> web.StreamResponse:
         body = await read(request, responses_api.ResponsesRequest)
         who = caller(request, {"user": body.user}, body.user or "")
         chat = responses_api.chat(self._gateway.sessions, who.owner, body)
-        job = await self._gateway.prepare(chat, who, "resp_")
-        headers = reply_headers(job)
-        if body.stream:
-            return await stream(
-                request,
-                responses_api.events(self._gateway, body, job),
-                headers,
-                responses_api.error_event,
-            )
-        (answer,) = await self._gateway.complete(job)
+        before = self._gateway.sessions.get(who.owner, body.previous_response_id or "")
+        if who.session is None and before is not None and before.is_named:
+            who = replace(who, session=before.session)
+        with self._gateway.room(1):
+            job = await self._gateway.prepare(chat, who, "resp_")
+            headers = reply_headers(job)
+            if body.stream:
+                events = responses_api.events(self._gateway, body, job)
+                return await stream(request, events, headers, responses_api.error_event)
+            (answer,) = await self._gateway.complete(job)
         return web.json_response(responses_api.response(body, job, answer), headers=headers)
 
     async def models(self, request: web.Request) -> web.Response:
         name = self._gateway.model_name
-        names = [name, *(f"{name}:{adapter}" for adapter in self._gateway.engine.adapters())]
-        rows = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "clawgym"} for name in names
-        ]
+        mine = self._gateway.adapters(request[OWNER])
+        rows = [_model(name), *(_model(f"{name}:{adapter}") for adapter in mine)]
         return web.json_response({"object": "list", "data": rows})
+
+    async def model(self, request: web.Request) -> web.Response:
+        asked, name = request.match_info["name"], self._gateway.model_name
+        mine = self._gateway.adapters(request[OWNER])
+        if asked not in (name, *(f"{name}:{adapter}" for adapter in mine)):
+            raise RequestRefused(f"no model {asked!r} here", status=404, field="model")
+        return web.json_response(_model(asked))
 
     async def feedback(self, request: web.Request) -> web.Response:
         body = await read(request, FeedbackRequest)
@@ -214,14 +223,17 @@ class Handlers:
         name = request.match_info["id"]
         return web.json_response({"id": name, "object": "session", "turns": rows})
 
-    async def export(self, request: web.Request) -> web.Response:
-        lines = [
-            json.dumps({**turn.to_json(), "feedback": feedback}, ensure_ascii=False) + "\n"
-            for turn, feedback in self._turns(request)
-        ]
-        return web.Response(
-            text="".join(lines), content_type="application/x-ndjson", charset="utf-8"
+    async def export(self, request: web.Request) -> web.StreamResponse:
+        turns = self._turns(request)
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/x-ndjson; charset=utf-8"}
         )
+        await response.prepare(request)
+        for turn, feedback in turns:  # written down in a thread: a long session is megabytes
+            line = await asyncio.to_thread(_exported, turn, feedback)
+            await response.write(line)
+        await response.write_eof()
+        return response
 
     async def forget(self, request: web.Request) -> web.Response:
         name = request.match_info["id"]
@@ -238,7 +250,9 @@ class Handlers:
         return web.json_response({"live": True})
 
     async def openapi(self, request: web.Request) -> web.Response:
-        return web.json_response(openapi(self.table(), "1"))
+        if self._document is None:
+            self._document = json.dumps(openapi(self.table(), "1"))
+        return web.Response(text=self._document, content_type="application/json")
 
     def _turns(self, request: web.Request) -> list[tuple[Turn, list[dict[str, Any]]]]:
         name = request.match_info["id"]
@@ -271,6 +285,15 @@ def caller(request: web.Request, hints: Mapping[str, str | None], user: str = ""
 def reply_headers(job: Any) -> dict[str, str]:
     """Return the headers that tell a client its session and what to give feedback on."""
     return {SESSION_HEADERS[0]: job.place.session, ID_HEADER: job.id}
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "clawgym"}
+
+
+def _exported(turn: Turn, feedback: list[dict[str, Any]]) -> bytes:
+    row = {**turn.to_json(), "feedback": feedback}
+    return (json.dumps(row, ensure_ascii=False) + "\n").encode(errors="surrogatepass")
 
 
 async def stream(

@@ -10,11 +10,18 @@ from urllib.parse import quote
 
 import aiohttp
 
-from .errors import ContextOverflow, PolicyTimeout, PolicyUnavailable, RequestRefused
+from .errors import (
+    ContextOverflow,
+    PolicyTimeout,
+    PolicyUnavailable,
+    RequestRefused,
+    TooManyRequests,
+)
 from .types import Generation, Message, Reply, Sampling
 
 CONNECT_ATTEMPTS = 4
 CONNECT_BACKOFF_S = 0.2
+TOO_MANY = 429
 
 
 class PolicyClient:
@@ -147,7 +154,8 @@ class PolicyClient:
                 ) as response:
                     answer = _json_object(response.status, await response.read())
                     if response.status >= 400:
-                        raise _failure(response.status, answer)
+                        wait_s = response.headers.get("Retry-After", "1")
+                        raise _failure(response.status, {"retry_after_s": wait_s, **answer})
                     return answer
             except aiohttp.ClientConnectorError:
                 if attempt == CONNECT_ATTEMPTS - 1:
@@ -202,4 +210,6 @@ def _failure(status: int, answer: Mapping[str, Any]) -> Exception:
         return PolicyUnavailable(f"HTTP {status}: {message}")
     if error.get("code") == "context_length_exceeded":
         return ContextOverflow(message, status, error.get("param"))
+    if status == TOO_MANY:
+        return TooManyRequests(message, float(answer.get("retry_after_s", 1.0)))
     return RequestRefused(message, status, error.get("param"))

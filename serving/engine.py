@@ -118,9 +118,21 @@ async def submit(
     on_token: OnToken | None = None,
 ) -> Ticket:
     """Submit from an event loop: compiling a schema would hold it up, so that goes to a thread."""
-    if sampling.json_schema:
-        return await asyncio.to_thread(engine.submit, prompt_ids, sampling, on_token)
-    return engine.submit(prompt_ids, sampling, on_token)
+    if not sampling.json_schema:
+        return engine.submit(prompt_ids, sampling, on_token)
+    loop = asyncio.get_running_loop()
+    making = loop.run_in_executor(None, engine.submit, prompt_ids, sampling, on_token)
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        making.add_done_callback(_cancel_made)
+        raise
+
+
+def _cancel_made(making: "asyncio.Future[Ticket]") -> None:
+    """Cancel a request that its caller did not wait for."""
+    if not making.cancelled() and making.exception() is None:
+        making.result().cancel()
 
 
 async def generate(

@@ -5,13 +5,15 @@ rendered in a thread of their own so that they do not hold up the event loop.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import json
+import logging
 import time
 import uuid
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -25,6 +27,8 @@ from .reply import Answer, ReplyReader
 from .sessions import SessionStore, Trail, new_session
 from .turns import Kind, Turn
 from .types import Message, Sampling
+
+logger = logging.getLogger(__name__)
 
 MOST_BYTES_PER_TOKEN = 32  # of a prompt's average; real text has 3 to 6
 ANY_MODEL = "default"
@@ -154,19 +158,30 @@ class Gateway:
             RequestRefused: no such model, an option this engine does not offer, or the template
                 refuses the messages.
             ContextOverflow: the messages are so long that no tokenizer would make them fit.
-            TooManyRequests: the queue is full.
         """
-        self._check_room(request.n)
-        size_bytes = sum(message.size_bytes for message in request.messages)
+        size_bytes = _size_bytes(request)
         self._check_size(size_bytes, "messages")
-        sampling = self._sampling(request, request.limit, caller)
+        sampling = self._sampling(request, request.limit or self.engine.max_len, caller)
         if request.logprobs:
             sampling = replace(sampling, top_logprobs=request.top_logprobs)
         if request.response_format is not None:
             sampling = replace(sampling, json_schema=request.response_format.schema_text)
         self._check_offered(sampling)
         job = await self._rendered(size_bytes, lambda: self._prepare(request, caller, sampling))
+        self._drifts[job.prompt.drift.value] += 1
         return replace(job, id=f"{prefix}{job.id}")
+
+    async def count(self, request: ChatRequest, caller: Caller = ANONYMOUS) -> int:
+        """Return how many tokens a chat request's prompt has.
+
+        Raises:
+            RequestRefused, ContextOverflow: as for ``prepare``.
+        """
+        size_bytes = _size_bytes(request)
+        self._check_size(size_bytes, "messages")
+        sampling = self._sampling(request, 1, caller)
+        job = await self._rendered(size_bytes, lambda: self._prepare(request, caller, sampling))
+        return len(job.prompt.ids_P)
 
     async def prepare_text(
         self, request: CompletionRequest, caller: Caller = ANONYMOUS
@@ -174,9 +189,8 @@ class Gateway:
         """Tokenise a text completion; one job per prompt.
 
         Raises:
-            RequestRefused, ContextOverflow, TooManyRequests: as for ``prepare``.
+            RequestRefused, ContextOverflow: as for ``prepare``.
         """
-        self._check_room(request.n * len(request.prompts))
         sampling = self._sampling(request, request.max_tokens, caller)
         sampling = replace(sampling, top_logprobs=request.logprobs or 0)
         self._check_offered(sampling)
@@ -192,19 +206,31 @@ class Gateway:
             ContextOverflow: the prompt fills the context.
             EngineError: the engine failed.
         """
-        self.started(len(job.samplings_G))
+        return (await self.complete_all([job]))[0]
+
+    async def complete_all(self, jobs: Sequence[Job]) -> list[list[Answer]]:
+        """Sample all choices of several jobs; if one fails the others are of no use to anybody.
+
+        Raises:
+            ContextOverflow, EngineError: as for ``complete``.
+        """
         try:
-            # if one choice fails the others are of no use to anybody
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(self._complete_one(job, index))
-                    for index in range(len(job.samplings_G))
+                    [
+                        group.create_task(generate(self.engine, job.prompt.ids_P, sampling))
+                        for sampling in job.samplings_G
+                    ]
+                    for job in jobs
                 ]
         except* Exception as errors:
             raise errors.exceptions[0] from None
-        finally:
-            self.started(-len(job.samplings_G))
-        return [task.result() for task in tasks]
+        answers: list[list[Answer]] = []
+        for job, sampled in zip(jobs, tasks, strict=True):
+            answers.append([self.reader(job).read(task.result()) for task in sampled])
+            for index, answer in enumerate(answers[-1]):
+                self.record(job, index, answer)
+        return answers
 
     def reader(self, job: Job) -> ReplyReader:
         """Return what reads one choice of a job."""
@@ -214,20 +240,36 @@ class Gateway:
         stop = job.samplings_G[0].stop
         return ReplyReader(self.renderer, parser, stop, job.opening, job.parallel)
 
-    def started(self, num: int) -> None:
-        """Count choices being sampled; negative when they have ended."""
+    @contextlib.contextmanager
+    def room(self, num: int) -> Iterator[None]:
+        """Hold room for some choices, from before they are rendered until they have ended.
+
+        Raises:
+            TooManyRequests: the queue is full.
+        """
+        if self._num_running + num > self.limits.max_requests:
+            raise TooManyRequests(
+                f"{self._num_running} replies are being sampled or wait; the most is "
+                f"{self.limits.max_requests}",
+                BUSY_RETRY_S,
+            )
         self._num_running += num
+        try:
+            yield
+        finally:
+            self._num_running -= num
 
     def record(self, job: Job, index: int, answer: Answer) -> None:
         """Remember a choice for the session's next turn and for the learner."""
         place, generation = job.place, answer.generation
         self._faults += len(answer.parsed.faults)
         if place is None:
+            self.fitness.add(("text completion",))
             return
         sampling = job.samplings_G[index]
         unfit = unfit_reasons(sampling, generation, place.kind)
-        self.fitness.add(unfit)
         if not generation.token_ids_T:
+            self.fitness.add(unfit)
             return
         since = 0 if place.parent is None else place.parent.num_before + 1
         turn = Turn(
@@ -254,9 +296,34 @@ class Gateway:
             unfit=unfit,
         )
         turn = replace(turn, node=place.trail.node(place.owner, place.scope, turn.reply))
-        kept = turn if self._redact is None else self._redact(turn)
-        if kept is not None:
-            self.sessions.record(kept, place.trail if place.scope is None else None)
+        shown = self._redacted(turn)
+        self.fitness.add(("redacted",) if shown is None else shown.unfit)
+        if shown is not None:
+            asked = place.trail if place.scope is None else None
+            self.sessions.record(turn, asked, shown)
+
+    def _redacted(self, turn: Turn) -> Turn | None:
+        """Return a turn as the sinks may see it; where the hook changed what was said, without the
+        ids that spell it."""
+        if self._redact is None:
+            return turn
+        try:
+            shown = self._redact(turn)
+        except Exception:  # somebody's program: what it could not look at is not kept
+            logger.exception("the redaction hook failed; a turn is not recorded")
+            return None
+        said = (turn.text, turn.reasoning, turn.messages, turn.tool_calls)
+        if shown is None or said == (shown.text, shown.reasoning, shown.messages, shown.tool_calls):
+            return shown
+        none: array[int] = array("i")
+        return replace(
+            shown,
+            prompt_ids_P=none,
+            token_ids_T=none,
+            logprobs_T=array("d"),
+            versions_T=none,
+            unfit=(*shown.unfit, "redacted"),
+        )
 
     def stats(self) -> Mapping[str, Any]:
         """Engine's counters, recorded turns, prompts by drift class, turns by fitness."""
@@ -265,6 +332,7 @@ class Gateway:
             "in_flight": self._num_running,
             "recorded_turns": len(self.sessions),
             "session_collisions": self.sessions.num_collisions,
+            "sink_failures": self.sessions.num_sink_failures,
             "drift": {drift.value: self._drifts[drift.value] for drift in Drift},
             "call_faults": self._faults,
             "trainable_turns": self.fitness.num_trainable,
@@ -281,20 +349,6 @@ class Gateway:
         if size_bytes <= RENDER_HERE_BYTES:
             return action()
         return await asyncio.get_running_loop().run_in_executor(self._renders, action)
-
-    async def _complete_one(self, job: Job, index: int) -> Answer:
-        generation = await generate(self.engine, job.prompt.ids_P, job.samplings_G[index])
-        answer = self.reader(job).read(generation)
-        self.record(job, index, answer)
-        return answer
-
-    def _check_room(self, num: int) -> None:
-        if self._num_running + num > self.limits.max_requests:
-            raise TooManyRequests(
-                f"{self._num_running} replies are being sampled or wait; the most is "
-                f"{self.limits.max_requests}",
-                BUSY_RETRY_S,
-            )
 
     def _check_size(self, size_bytes: int, where: str) -> None:
         """Refuse before tokenising, which would hold up everyone's rendering."""
@@ -323,12 +377,20 @@ class Gateway:
             top_p=request.top_p,
             seed=request.seed,
             stop=request.stop_strings,
-            adapter=self._adapter(request.model, caller.user or request.user or caller.owner),
+            adapter=self._adapter(request.model, caller, request.user or ""),
         )
 
-    def _adapter(self, model: str, user: str) -> str:
+    def adapters(self, owner: str) -> list[str]:
+        """Return the adapters an owner may use: personal ones are their owner's alone."""
+        loaded = list(self.engine.adapters())
+        if self._adapter_by_user and owner:
+            return [name for name in loaded if name == owner]
+        return loaded
+
+    def _adapter(self, model: str, caller: Caller, user: str) -> str:
         """Return the adapter a model's name or a user stands for, or ""."""
-        loaded = self.engine.adapters()
+        loaded = self.adapters(caller.owner)
+        user = caller.owner or caller.user or user  # what a key proves outranks what a body says
         name, _, adapter = model.partition(":")
         if model in (self.model_name, ANY_MODEL):
             return user if self._adapter_by_user and user in loaded else ""
@@ -350,8 +412,7 @@ class Gateway:
         digest = _digest(tools, request.chat_template_kwargs)
         trail = Trail(messages)
         turn = self.sessions.find(caller.owner, caller.session, trail)
-        prompt = self._render(messages, turn, context, digest, caller)
-        self._drifts[prompt.drift.value] += 1
+        prompt = self._render(messages, turn, context, digest)
         session = caller.session
         if session is None:
             related = turn.session if turn else self.sessions.related(caller.owner, trail)
@@ -380,16 +441,10 @@ class Gateway:
         turn: Turn | None,
         context: Context,
         digest: str,
-        caller: Caller,
     ) -> Prompt:
         if turn is None:
             prompt = self.renderer.render(messages, context)
-            named = caller.session
-            forked = (
-                named is not None
-                and self.sessions.knows(caller.owner, named)
-                and _has_reply(messages)
-            )
+            forked = _has_reply(messages)  # one that is not on record
         elif turn.context != digest:  # other tools stand at the beginning of the prompt
             prompt, forked = self.renderer.render(messages, context), True
         else:
@@ -418,6 +473,13 @@ class Gateway:
                 )
             )
         return jobs
+
+
+def _size_bytes(request: ChatRequest) -> int:
+    """Return how much there is to render."""
+    said = sum(len(m.reasoning_content or "") + m.size_bytes for m in request.messages)
+    beside = [request.plain_tools(), request.chat_template_kwargs]
+    return said + (len(json.dumps(beside, default=str)) if any(beside) else 0)
 
 
 def _choices(sampling: Sampling, num: int) -> tuple[Sampling, ...]:

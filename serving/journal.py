@@ -66,10 +66,10 @@ class Journal:
 
     def turn(self, turn: Turn) -> None:
         """Keep a turn."""
+        row = (turn.id, turn.owner, turn.session, turn.line())
         self._writes.put(
             lambda db: db.execute(
-                "INSERT OR REPLACE INTO turns (id, owner, session, body) VALUES (?, ?, ?, ?)",
-                (turn.id, turn.owner, turn.session, turn.line()),
+                "INSERT OR REPLACE INTO turns (id, owner, session, body) VALUES (?, ?, ?, ?)", row
             )
         )
 
@@ -159,6 +159,10 @@ class Journal:
             with self._database:
                 for write in writes:
                     write(self._database)
-        except sqlite3.Error as error:  # a full disk must not end the conversation
-            self.num_lost += len(writes)
-            logger.error("%s: %d writes lost: %s", self.path, len(writes), error)
+        except Exception as error:  # a full disk or one bad row must not end the conversation
+            if len(writes) > 1:
+                for write in writes:
+                    self._write([write])
+                return
+            self.num_lost += 1
+            logger.error("%s: a turn or feedback is lost: %s", self.path, error)

@@ -4,7 +4,9 @@ A key file is made at the first start, readable for its owner alone. Further key
 per line, give each person sessions of their own; the admin key alone moves weights.
 """
 
+import contextlib
 import hmac
+import logging
 import math
 import os
 import secrets
@@ -15,6 +17,8 @@ from pathlib import Path
 
 from .errors import RequestRefused, TooManyRequests
 
+logger = logging.getLogger(__name__)
+
 LONGEST_SESSION = 256  # characters
 SESSION_HEADERS = (
     "X-Session-Id",
@@ -22,6 +26,8 @@ SESSION_HEADERS = (
     "X-Conversation-Id",
     "X-Thread-Id",
     "Session-Id",
+    "session_id",
+    "X-Claude-Code-Session-Id",
 )
 
 
@@ -46,15 +52,18 @@ def stored_key(path: Path) -> str:
         ValueError: what it holds is no key.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        key = path.read_text().strip()
-        check_api_key(key)
-        return key
-    with os.fdopen(descriptor, "w") as file:
-        key = secrets.token_urlsafe(24)
-        file.write(key + "\n")
+    if not path.exists():
+        made = path.with_name(f".{path.name}.{os.getpid()}")
+        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(24) + "\n")
+        with contextlib.suppress(FileExistsError):  # another server was faster: its key counts
+            os.link(made, path)
+        made.unlink()
+    if path.stat().st_mode & 0o077:
+        logger.warning("%s can be read by others: chmod 600 it", path)
+    key = path.read_text().strip()
+    check_api_key(key)
     return key
 
 
@@ -70,8 +79,8 @@ def read_keys(path: Path) -> dict[str, str]:
         words = text.partition("#")[0].split()
         if not words:
             continue
-        if len(words) != 2 or words[1] in keys:
-            raise ValueError(f"{path}, line {number}: write NAME KEY, each key once")
+        if len(words) != 2 or words[1] in keys or ":" in words[0]:
+            raise ValueError(f"{path}, line {number}: write NAME KEY, each key once, no ':'")
         check_api_key(words[1])
         keys[words[1]] = words[0]
     return keys

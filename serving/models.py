@@ -5,7 +5,7 @@ converted to float32 safetensors; the 4-bit values times their scales are not ex
 ``tiny`` is a random model made here in seconds, for tests. Both live in ``~/.cache/clawgym/models``
 (``CLAWGYM_CACHE`` moves it); a folder appears there complete or not at all.
 
-Left out: quantised inference; the weights are served in float32.
+Left out: quantised files; ``weights=int8`` quantises float32 weights when the engine loads them.
 """
 
 import difflib

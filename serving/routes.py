@@ -1,5 +1,6 @@
 """The table of routes, from which both the router and the OpenAPI document are made."""
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -66,7 +67,7 @@ def openapi(routes: "list[Route]", version: str) -> dict[str, Any]:
     schemas: dict[str, Any] = {}
     for route in routes:
         operation = _operation(route, schemas)
-        for path in paths(route):
+        for path in (re.sub(r":[^}]*", "", path) for path in paths(route)):
             names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
             parameters = [
                 {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}

@@ -14,20 +14,24 @@ first one's turn stands as the node to go on from.
 
 import hashlib
 import json
+import logging
 import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .turns import Feedback, Turn
 from .types import Message
 
+logger = logging.getLogger(__name__)
+
 INFERRED = "inferred:"  # begins nodes of conversations without a name
 NAMED = "named:"
 RETRY_WITHIN_S = 1800.0
+MOST_FEEDBACK = 100  # kept in memory for one reply
 
 
 class Sink(Protocol):
@@ -68,6 +72,7 @@ class SessionStore:
 
     Attributes:
         num_collisions: replies of inferred sessions not findable because an equal one was.
+        num_sink_failures: what sinks were told and failed to take.
     """
 
     def __init__(self, max_turns: int = 8192, sinks: Sequence[Sink] = ()) -> None:
@@ -83,6 +88,7 @@ class SessionStore:
         self._feedback: dict[str, list[Feedback]] = {}
         self._lock = threading.Lock()
         self.num_collisions = 0
+        self.num_sink_failures = 0
 
     def knows(self, owner: str, session: str) -> bool:
         """Whether turns of an owner's session are recorded."""
@@ -119,11 +125,12 @@ class SessionStore:
                     return turn.session
         return None
 
-    def record(self, turn: Turn, asked: "Trail | None" = None) -> None:
+    def record(self, turn: Turn, asked: "Trail | None" = None, shown: Turn | None = None) -> None:
         """Remember a reply and tell the sinks.
 
         Args:
             asked: all messages before it, to recognise a retry of an inferred session by.
+            shown: what the sinks are told instead.
         """
         self.restore(turn)
         keys = () if asked is None else tuple(asked.beginnings(turn.owner))
@@ -131,8 +138,7 @@ class SessionStore:
             if keys and turn.id in self._turns:
                 self._asked_by[turn.id] = keys
                 self._asked.update(dict.fromkeys(keys, turn.id))
-        for sink in self._sinks:
-            sink.turn(turn)
+        self._tell(lambda sink: sink.turn(turn if shown is None else shown))
 
     def restore(self, turn: Turn, feedback: Sequence[Feedback] = ()) -> None:
         """Remember a reply, and what was said of it, without telling the sinks."""
@@ -154,9 +160,10 @@ class SessionStore:
             turn = self._turns.get(feedback.turn)
             if turn is None or turn.owner != owner:
                 return None
-            self._feedback.setdefault(feedback.turn, []).append(feedback)
-        for sink in self._sinks:
-            sink.feedback(feedback)
+            said = self._feedback.setdefault(feedback.turn, [])
+            said.append(feedback)
+            del said[:-MOST_FEEDBACK]
+        self._tell(lambda sink: sink.feedback(feedback))
         return turn
 
     def summaries(self, owner: str) -> list[SessionSummary]:
@@ -196,9 +203,22 @@ class SessionStore:
             ids = tuple(self._sessions.get((owner, session), ()))
             for turn in ids:
                 self._drop(turn)
-        for sink in self._sinks:
-            sink.forget(owner, session)
+        self._tell(lambda sink: sink.forget(owner, session))
         return len(ids)
+
+    def get(self, owner: str, turn_id: str) -> Turn | None:
+        """Return an owner's turn by its id."""
+        turn = self._turns.get(turn_id)
+        return turn if turn is not None and turn.owner == owner else None
+
+    def _tell(self, tell: "Callable[[Sink], None]") -> None:
+        """Tell every sink; one that fails costs nobody a reply."""
+        for sink in self._sinks:
+            try:
+                tell(sink)
+            except Exception:  # somebody's program
+                self.num_sink_failures += 1
+                logger.exception("a sink failed; what it was told is lost to it")
 
     def _drop(self, turn_id: str) -> None:
         turn = self._turns.pop(turn_id)
@@ -249,7 +269,7 @@ class Trail:
 
 def _node(owner: str, session: str | None, digest: bytes) -> str:
     kind = INFERRED if session is None else NAMED
-    return f"{kind}{owner}:{session or ''}:{digest.hex()}"
+    return f"{kind}{len(owner)}:{owner}:{session or ''}:{digest.hex()}"
 
 
 def _digest(before: bytes, message: Message) -> bytes:
@@ -274,10 +294,16 @@ def _canonical(message: Message) -> str:
     return json.dumps(fields, sort_keys=True, ensure_ascii=False)
 
 
+def _number(text: str) -> float | int:
+    """Return a number as JavaScript writes it again: 1.0 as 1."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
 def _canonical_call(call: Mapping[str, Any]) -> list[Any]:
     function = call["function"]
     try:
-        arguments = json.loads(function["arguments"])
+        arguments = json.loads(function["arguments"], parse_float=_number)
     except (ValueError, RecursionError):
         arguments = function["arguments"]
     return [function["name"], arguments]

@@ -48,9 +48,3 @@ class StopRule:
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(self._folder, clean_up_tokenization_spaces=False)
-
-
-def cut_at_stop(text: str, stop: Sequence[str]) -> str:
-    """Return the text before the first stop string in it."""
-    found = [at for at in (text.find(string) for string in stop) if at >= 0]
-    return text[: min(found)] if found else text

@@ -61,7 +61,6 @@ async def sample(gateway: Gateway, job: Job) -> AsyncGenerator[Progress | End, N
     readers = [gateway.reader(job) for _ in tickets]
     seen: list[list[Token]] = [[] for _ in tickets]
     ended: set[int] = set()
-    gateway.started(len(tickets))
     try:
         for index in range(len(tickets)):
             yield Progress(index, ())
@@ -79,15 +78,15 @@ async def sample(gateway: Gateway, job: Job) -> AsyncGenerator[Progress | End, N
                 yield Progress(index, tuple(pieces), token, before, calls)
             if token is None:
                 answer = reader.answer(tickets[index].future.result())
-                gateway.record(job, index, answer)
                 ended.add(index)
+                gateway.record(job, index, answer)
                 yield End(index, answer)
     finally:
-        gateway.started(-len(tickets))
-        for index, ticket in enumerate(tickets):
-            if index not in ended:
-                ticket.cancel()
-                gateway.record(job, index, readers[index].answer(_so_far(seen[index])))
+        cut = [index for index in range(len(tickets)) if index not in ended]
+        for index in cut:
+            tickets[index].cancel()
+        for index in cut:
+            gateway.record(job, index, readers[index].answer(_so_far(seen[index])))
 
 
 def _so_far(tokens: list[Token]) -> Generation:
@@ -113,8 +112,15 @@ async def _submit(gateway: Gateway, job: Job, queue: "asyncio.Queue[_Arrival]") 
         post((index, token))
 
     tickets: list[Ticket] = []
-    for index, sampling in enumerate(job.samplings_G):
-        ticket = await submit(gateway.engine, job.prompt.ids_P, sampling, partial(on_token, index))
-        ticket.future.add_done_callback(partial(on_end, index))
-        tickets.append(ticket)
+    try:
+        for index, sampling in enumerate(job.samplings_G):
+            ticket = await submit(
+                gateway.engine, job.prompt.ids_P, sampling, partial(on_token, index)
+            )
+            ticket.future.add_done_callback(partial(on_end, index))
+            tickets.append(ticket)
+    except BaseException:
+        for ticket in tickets:
+            ticket.cancel()
+        raise
     return tickets

@@ -79,6 +79,11 @@ class Turn:
         return not self.unfit
 
     @property
+    def is_named(self) -> bool:
+        """Whether its client named the session."""
+        return self.node.startswith("named:")
+
+    @property
     def reply(self) -> dict[str, Any]:
         """The reply as an assistant's message."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text}
