@@ -81,6 +81,8 @@ class ScriptedEngine:
             said.append(token_id)
             if on_token is not None:
                 on_token(Token(token_id, LOGPROB, self.version))
+        if not ticket.future.set_running_or_notify_cancel():
+            return
         if fails:
             ticket.future.set_exception(EngineError(str(text)))
             return

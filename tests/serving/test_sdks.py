@@ -44,11 +44,14 @@ USER: Any = {"role": "user", "content": "What is in /tmp?"}
 
 @contextmanager
 def serving(
-    folder: Path, *texts: str | Exception, options: ServerOptions | None = None
+    folder: Path,
+    *texts: str | Exception,
+    options: ServerOptions | None = None,
+    kind: type[ScriptedEngine] = ScriptedEngine,
 ) -> Iterator[tuple[ScriptedEngine, str]]:
     """Serve a script; yields the engine and the base URL."""
     renderer = Renderer(folder)
-    engine = ScriptedEngine(renderer, *texts)
+    engine = kind(renderer, *texts)
     with PolicyServer(
         engine, renderer, api_key="secret", model_name="m", options=options
     ) as server:
