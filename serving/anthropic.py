@@ -1,8 +1,7 @@
 """Anthropic's Messages in front of the same gateway: requests, replies, events, errors.
 
 A request becomes a ``ChatRequest``; tool results become tool messages, thoughts are kept where they
-were sampled. Prefix caching is always on, so ``cache_control`` needs nothing. Left out: images,
-documents, prefilled replies, server-side tools.
+were sampled. Left out: images, documents, prefilled replies, server-side tools.
 """
 
 import json
@@ -12,13 +11,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from .anthropic_blocks import (
+    CacheControl,
+    MessageParam,
+    Metadata,
+    TextBlock,
+    ToolChoice,
+    ToolParam,
+    messages_of,
+    system_text,
+)
 from .errors import RequestRefused
 from .formats.pieces import Content, Reasoning
 from .gateway import Gateway, Job
-from .protocol import ChatRequest, Wire
+from .protocol import ChatRequest
 from .reply import Answer
 from .streaming import End, Progress, sample
 from .types import checked_temperature
+from .wire import ONLY_TEXT, StopStrings, TextOr, Wire, only_functions
 
 STOP_REASONS = {
     "stop": "end_turn",
@@ -37,105 +47,53 @@ ERROR_TYPES = {
 }
 
 
-class CacheControl(Wire):
-    """A hint where a prompt may be cached."""
-
-    type: Literal["ephemeral"]
-    ttl: str | None = None
-
-
-class Block(Wire):
-    """What blocks have in common."""
-
-    cache_control: CacheControl | None = None
-
-
-class TextBlock(Block):
-    """Text."""
-
-    type: Literal["text"]
-    text: str
-    citations: Annotated[list[Any], Field(max_length=0)] = Field(default_factory=list)
-
-
-class ToolUseBlock(Block):
-    """A call the assistant made."""
-
-    type: Literal["tool_use"]
-    id: str
-    name: str
-    input: dict[str, Any] = Field(default_factory=dict)
-
-
-class ToolResultBlock(Block):
-    """What came of a call."""
-
-    type: Literal["tool_result"]
-    tool_use_id: str
-    content: str | list[TextBlock] = ""
-    is_error: bool = False
-
-
-class ThinkingBlock(Block):
-    """A thought sent back."""
-
-    type: Literal["thinking"]
-    thinking: str
-    signature: str = ""
-
-
-AnyBlock = Annotated[
-    TextBlock | ToolUseBlock | ToolResultBlock | ThinkingBlock, Field(discriminator="type")
-]
-
-
-class MessageParam(Wire):
-    """One message."""
-
-    role: Literal["user", "assistant"]
-    content: str | list[AnyBlock]
-
-
-class ToolParam(Block):
-    """A function the model may call."""
-
-    name: str
-    description: str = ""
-    input_schema: dict[str, Any]
-    type: Literal["custom"] = "custom"
-
-
-class ToolChoice(Wire):
-    """Whether and what to call."""
-
-    type: Literal["auto", "any", "tool", "none"]
-    name: str | None = None
-    disable_parallel_tool_use: bool = False
-
-
-class Metadata(Wire):
-    """Whom a request is for."""
-
-    user_id: str | None = None
-
-
 class Thinking(Wire):
-    """Whether to think before the reply; how long is the model's own choice."""
+    """Whether to think before the reply, for templates that can tell a model so.
+
+    ``budget_tokens`` and ``display`` are hints: how long is the model's own choice, and thoughts
+    are always shown.
+    """
 
     type: Literal["enabled", "disabled", "adaptive"]
     budget_tokens: int | None = None
     display: Literal["summarized", "omitted"] | None = None
 
 
+class SchemaFormat(Wire):
+    """A schema the reply must obey."""
+
+    type: Literal["json_schema"]
+    schema_: dict[str, Any] = Field(alias="schema")
+
+
+class OutputConfig(Wire):
+    """What a reply must look like; ``effort`` and ``task_budget`` are hints."""
+
+    effort: str | None = None
+    format: SchemaFormat | None = None
+    task_budget: Any = None
+
+
 class CountRequest(Wire):
-    """``POST /v1/messages/count_tokens``."""
+    """``POST /v1/messages/count_tokens``.
+
+    Hints without effect: ``cache_control`` wherever it stands, ``context_management`` (a client
+    that wants less context sends less), ``inference_geo``, ``service_tier`` and ``speed``.
+    """
 
     model: str
     messages: Annotated[list[MessageParam], Field(min_length=1)]
-    system: str | list[TextBlock] = ""
-    tools: list[ToolParam] = Field(default_factory=list)
+    system: TextOr[Annotated[TextBlock, ONLY_TEXT]] = ""
+    tools: list[Annotated[ToolParam, only_functions("custom")]] = Field(default_factory=list)
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
+    context_management: dict[str, Any] = Field(default_factory=dict)
+    cache_control: CacheControl | None = None
+    mcp_servers: Annotated[list[Any], Field(max_length=0)] = Field(default_factory=list)
+    service_tier: str | None = None
+    inference_geo: str | None = None
+    speed: str | None = None
 
     def chat(self) -> ChatRequest:
         """Return the same request in OpenAI's shape.
@@ -143,14 +101,23 @@ class CountRequest(Wire):
         Raises:
             RequestRefused: what that shape does not know; names the field.
         """
-        return ChatRequest.model_validate(self._fields())
+        try:
+            chat = ChatRequest.model_validate(self._fields())
+        except RequestRefused as error:
+            if error.field != "response_format":
+                raise
+            message = error.message.replace("response_format", "output_config.format")
+            raise RequestRefused(message, field="output_config.format") from error
+        if self.thinking is None:
+            return chat
+        return chat.with_hints({"enable_thinking": self.thinking.type != "disabled"})
 
     def _fields(self) -> dict[str, Any]:
         messages: list[dict[str, Any]] = []
-        if self.system:
-            messages.append({"role": "system", "content": _text(self.system)})
+        if system := system_text(self.system):
+            messages.append({"role": "system", "content": system})
         for index, message in enumerate(self.messages):
-            messages += _messages(message, f"messages.{index}")
+            messages += messages_of(message, f"messages.{index}")
         if self.messages[-1].role == "assistant":
             raise RequestRefused(
                 "the last message must be the user's: prefilled replies are not offered",
@@ -158,25 +125,24 @@ class CountRequest(Wire):
             )
         fields: dict[str, Any] = {"model": self.model, "messages": messages}
         if self.tools:
-            fields["tools"] = [_tool(tool) for tool in self.tools]
+            fields["tools"] = [tool.plain() for tool in self.tools]
         if self.tool_choice is not None:
-            fields |= _choice(self.tool_choice)
-        if self.thinking is not None:
-            on = self.thinking.type != "disabled"
-            fields["chat_template_kwargs"] = {"enable_thinking": on}
+            fields |= self.tool_choice.fields()
+        if self.output_config is not None and self.output_config.format is not None:
+            schema = {"name": "reply", "schema": self.output_config.format.schema_}
+            fields["response_format"] = {"type": "json_schema", "json_schema": schema}
         return fields
 
 
 class MessagesRequest(CountRequest):
-    """``POST /v1/messages``."""
+    """``POST /v1/messages``; hints as for ``CountRequest``."""
 
     max_tokens: int = Field(ge=1)
     temperature: float = Field(1.0, ge=0, le=1)
     top_p: float = Field(1.0, gt=0, le=1)
-    stop_sequences: list[str] = Field(default_factory=list)
+    stop_sequences: StopStrings = Field(default_factory=list)
     stream: bool = False
     metadata: Metadata | None = None
-    service_tier: Literal["auto", "standard_only"] = "auto"
 
     @model_validator(mode="after")
     def _temperature_in_range(self) -> "MessagesRequest":
@@ -186,13 +152,12 @@ class MessagesRequest(CountRequest):
     @property
     def user(self) -> str:
         """Whom the request is for, or ""."""
-        return (self.metadata.user_id or "") if self.metadata else ""
+        return self.metadata.user if self.metadata else ""
 
     @property
     def session_hint(self) -> str | None:
         """The session some clients write into ``metadata.user_id``, or None."""
-        _, found, session = self.user.rpartition("session_")
-        return session if found else None
+        return self.metadata.session if self.metadata else None
 
     def _fields(self) -> dict[str, Any]:
         return super()._fields() | {
@@ -346,63 +311,3 @@ def _usage(job: Job, answer: Answer) -> dict[str, int]:
 
 def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "tool_use", "id": call["id"], "name": call["function"]["name"]}
-
-
-def _messages(message: MessageParam, where: str) -> list[dict[str, Any]]:
-    """Return one message as OpenAI's: tool results come first, each as a message of its own."""
-    if isinstance(message.content, str):
-        return [{"role": message.role, "content": message.content}]
-    texts = [block.text for block in message.content if isinstance(block, TextBlock)]
-    results = [block for block in message.content if isinstance(block, ToolResultBlock)]
-    calls = [block for block in message.content if isinstance(block, ToolUseBlock)]
-    thoughts = [block.thinking for block in message.content if isinstance(block, ThinkingBlock)]
-    if message.role == "user":
-        if calls or thoughts:
-            raise RequestRefused("a user's message has no calls nor thoughts", field=where)
-        said = [{"role": "user", "content": "".join(texts)}] if texts or not results else []
-        return [*map(_result, results), *said]
-    if results:
-        raise RequestRefused("an assistant's message has no tool results", field=where)
-    fields: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
-    if calls:
-        fields["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": json.dumps(call.input)},
-            }
-            for call in calls
-        ]
-    if thoughts:
-        fields["reasoning_content"] = "".join(thoughts)
-    return [fields]
-
-
-def _result(block: ToolResultBlock) -> dict[str, Any]:
-    content = _text(block.content)
-    if block.is_error and not content.lower().startswith("error"):
-        content = f"Error: {content}"
-    return {"role": "tool", "tool_call_id": block.tool_use_id, "content": content}
-
-
-def _text(content: str | list[TextBlock]) -> str:
-    return content if isinstance(content, str) else "".join(block.text for block in content)
-
-
-def _tool(tool: ToolParam) -> dict[str, Any]:
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.input_schema,
-    }
-    return {"type": "function", "function": function}
-
-
-def _choice(choice: ToolChoice) -> dict[str, Any]:
-    fields: dict[str, Any] = {"parallel_tool_calls": not choice.disable_parallel_tool_use}
-    if choice.type == "tool":
-        if choice.name is None:
-            raise RequestRefused("tool_choice of type tool needs a name", field="tool_choice")
-        function = {"type": "function", "function": {"name": choice.name}}
-        return fields | {"tool_choice": function}
-    return fields | {"tool_choice": {"any": "required"}.get(choice.type, choice.type)}

@@ -150,6 +150,7 @@ async def text_events(
 ) -> AsyncGenerator[bytes, None]:
     """Yield the server-sent events of a streamed text completion of one prompt."""
     answers: dict[int, Answer] = {}
+    offsets: dict[int, int] = {}  # characters listed so far, by choice
     async with aclosing(sample(gateway, job)) as events:
         async for event in events:
             if isinstance(event, End):
@@ -158,7 +159,7 @@ async def text_events(
                 choice: dict[str, Any] = {"text": "", "finish_reason": reason}
                 choice |= _extensions(request, job, event.answer)
             elif event.pieces or (event.token is not None and request.logprobs is not None):
-                choice = _text_choice(gateway.renderer, request, event)
+                choice = _text_choice(gateway.renderer, request, event, offsets)
             else:
                 continue
             choice = {"index": event.index, "logprobs": None, **choice}
@@ -169,13 +170,17 @@ async def text_events(
     yield DONE
 
 
-def _text_choice(renderer: Renderer, request: CompletionRequest, event: Progress) -> dict[str, Any]:
+def _text_choice(
+    renderer: Renderer, request: CompletionRequest, event: Progress, offsets: dict[int, int]
+) -> dict[str, Any]:
     said = "".join(piece.text for piece in event.pieces if isinstance(piece, Content))
     choice: dict[str, Any] = {"text": said, "finish_reason": None}
     if request.logprobs is not None and event.token is not None:
         token = event.token
         one = Generation((token.id,), (token.logprob,), (token.version,), "stop")
-        choice["logprobs"] = _text_logprobs(renderer, one, (token.top,))
+        at = offsets.get(event.index, 0)
+        choice["logprobs"] = _text_logprobs(renderer, one, (token.top,), at)
+        offsets[event.index] = at + len(renderer.token(token.id))
     return choice
 
 
@@ -211,15 +216,18 @@ def _listed(renderer: Renderer, token_id: int, value: float, top: Top) -> dict[s
 
 def _one(renderer: Renderer, token_id: int, value: float) -> dict[str, Any]:
     token = renderer.token(token_id)
-    return {"token": token, "logprob": value, "bytes": list(token.encode())}
+    # of a token that is a part of a character the text does not tell the bytes
+    known = None if "\ufffd" in token else list(token.encode())
+    return {"token": token, "logprob": value, "bytes": known}
 
 
 def _text_logprobs(
-    renderer: Renderer, generation: Generation, tops: Sequence[Top] | None = None
+    renderer: Renderer, generation: Generation, tops: Sequence[Top] | None = None, at: int = 0
 ) -> dict[str, Any]:
+    """Return text completions' listing; ``at`` is where in the text its first token begins."""
     tops = generation.tops_T if tops is None else tops
     tokens = [renderer.token(token_id) for token_id in generation.token_ids_T]
-    offsets, at = [], 0
+    offsets = []
     for token in tokens:
         offsets.append(at)
         at += len(token)

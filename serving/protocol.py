@@ -2,212 +2,49 @@
 
 A field that is not listed is refused by name; a null there is the same as its absence. Options this
 gateway does not offer are accepted in the value that means "off" (``presence_penalty: 0``), which
-many clients send unasked, and refused in any other.
+many clients send unasked, and refused in any other. Pure hints (effort, verbosity, caching, ids for
+the detection of abuse) are accepted and change nothing; each model's docstring lists its own.
 """
 
-import json
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
+from pydantic import Discriminator, Field, PrivateAttr, Tag, model_validator
+
+from .chat_messages import AllowedChoice, ChatMessage, NamedTool, ResponseFormat, Tool, ToolChoice
+from .errors import RequestRefused
+from .wire import (
+    ONLY_FUNCTIONS,
+    TEXT,
+    Name,
+    Stop,
+    Temperature,
+    Wire,
+    error_body,
+    refusal,
 )
 
-from .errors import RequestRefused
-from .types import checked_temperature
+__all__ = [
+    "AdapterRequest",
+    "ChatRequest",
+    "CompletionRequest",
+    "FeedbackRequest",
+    "SamplingFields",
+    "ScoreRequest",
+    "WeightsRequest",
+    "Wire",
+    "error_body",
+    "refusal",
+]
 
-DEFAULT_MAX_TOKENS = 1024
 MOST_TOP_LOGPROBS = 20
 SEED_RANGE = 1 << 63
 
-Temperature = Annotated[float, Field(ge=0, le=2), AfterValidator(checked_temperature)]
-Name = Annotated[str, Field(min_length=1, max_length=256)]
-
-
-class Wire(BaseModel):
-    """Unknown fields are errors unless null."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_nulls(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            return {name: value for name, value in data.items() if value is not None}
-        return data
-
-
-class TextPart(Wire):
-    """A part of a message's content."""
-
-    type: Literal["text"]
-    text: str
-
-
-class FunctionCall(Wire):
-    """What a call says.
-
-    Attributes:
-        arguments: JSON text as the client holds it, valid or not.
-    """
-
-    name: Name
-    arguments: str = "{}"
-
-
-class ToolCallMessage(Wire):
-    """A call in an assistant's message; ``index`` is what clients keep of a stream."""
-
-    id: str = ""
-    type: Literal["function"] = "function"
-    function: FunctionCall
-    index: int | None = None
-
-
-class ChatMessage(Wire):
-    """One message. Images are not part of this version.
-
-    Attributes:
-        reasoning_content: thoughts a client sends back; the recorded tokens hold them already.
-    """
-
-    role: Literal["system", "user", "assistant", "developer", "tool"]
-    content: str | list[TextPart] = ""
-    tool_calls: list[ToolCallMessage] = Field(default_factory=list)
-    tool_call_id: str | None = None
-    name: str | None = None
-    reasoning_content: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_empty(cls, data: Any) -> Any:
-        """Clients echo a reply with fields of theirs; empty ones mean nothing."""
-        if isinstance(data, dict):
-            empty = ("tool_calls", "annotations", "function_call", "audio", "refusal")
-            return {n: v for n, v in data.items() if not (n in empty and not v)}
-        return data
-
-    @model_validator(mode="after")
-    def _fields_of_the_role(self) -> "ChatMessage":
-        if self.tool_calls and self.role != "assistant":
-            raise RequestRefused("only an assistant's message has tool_calls", field="messages")
-        if self.tool_call_id is not None and self.role != "tool":
-            raise RequestRefused("only a tool's message has tool_call_id", field="messages")
-        if self.name is not None and self.role in ("user", "assistant"):
-            raise RequestRefused(
-                "chat templates show no names of speakers: remove name, or write it into the text",
-                field="messages.name",
-            )
-        return self
-
-    @property
-    def text(self) -> str:
-        """Content, its parts joined."""
-        if isinstance(self.content, str):
-            return self.content
-        return "".join(part.text for part in self.content)
-
-    @property
-    def size_bytes(self) -> int:
-        """Length of what is said in UTF-8."""
-        said = self.text + "".join(call.function.arguments for call in self.tool_calls)
-        return len(said.encode(errors="surrogatepass"))
-
-    def plain(self) -> dict[str, Any]:
-        """Return the message as a dict without empty fields, text parts joined."""
-        message: dict[str, Any] = {"role": self.role, "content": self.text}
-        if self.tool_calls:
-            message["tool_calls"] = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {
-                        "name": call.function.name,
-                        "arguments": call.function.arguments,
-                    },
-                }
-                for call in self.tool_calls
-            ]
-        for field in ("tool_call_id", "name", "reasoning_content"):
-            value = getattr(self, field)
-            if value is not None:
-                message[field] = value
-        return message
-
-
-class Function(Wire):
-    """A function the model may call; ``parameters`` is a JSON schema."""
-
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
-    description: str = ""
-    parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
-    strict: Literal[False] = False
-
-
-class Tool(Wire):
-    """OpenAI's wrapping of a function."""
-
-    type: Literal["function"]
-    function: Function
-
-
-class NamedFunction(Wire):
-    """The function a client insists on."""
-
-    name: str
-
-
-class NamedTool(Wire):
-    """``tool_choice`` that names a function."""
-
-    type: Literal["function"]
-    function: NamedFunction
-
-
-class JsonSchema(Wire):
-    """A schema the reply must obey; ``strict`` or not, it is obeyed."""
-
-    name: str = ""
-    description: str = ""
-    schema_: dict[str, Any] = Field(default_factory=dict, alias="schema")
-    strict: bool = True
-
-
-class ResponseFormat(Wire):
-    """What a reply must look like."""
-
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: JsonSchema | None = None
-
-    @model_validator(mode="after")
-    def _has_its_schema(self) -> "ResponseFormat":
-        if (self.type == "json_schema") != (self.json_schema is not None):
-            raise RequestRefused(
-                "type json_schema goes with json_schema, no other type does",
-                field="response_format",
-            )
-        return self
-
-    @property
-    def schema_text(self) -> str:
-        """The schema as JSON text, or "" for free text."""
-        if self.type == "text":
-            return ""
-        if self.json_schema is None:
-            return '{"type": "object"}'
-        return json.dumps(self.json_schema.schema_)
-
 
 class StreamOptions(Wire):
-    """Options of a streamed reply."""
+    """Options of a streamed reply; ``include_obfuscation`` is a hint."""
 
     include_usage: bool = False
-    include_obfuscation: Literal[False] = False
+    include_obfuscation: bool = False
 
 
 class SamplingFields(Wire):
@@ -217,7 +54,7 @@ class SamplingFields(Wire):
     temperature: Temperature = 1.0
     top_p: float = Field(1.0, gt=0, le=1)
     seed: int | None = Field(None, ge=-SEED_RANGE, lt=SEED_RANGE)
-    stop: str | list[str] | None = None
+    stop: Stop | None = None
     n: int = Field(1, ge=1, le=128)
     stream: bool = False
     stream_options: StreamOptions | None = None
@@ -252,6 +89,10 @@ class ChatRequest(SamplingFields):
     The reply ends with ``length`` where the context ends, whatever ``max_tokens`` says; a prompt
     that fills the context is refused. Extensions: ``return_token_ids`` (what a learner needs) and
     ``chat_template_kwargs`` (such as ``{"enable_thinking": false}``).
+
+    Hints without effect: ``reasoning_effort``, ``verbosity``, ``prompt_cache_key``,
+    ``prompt_cache_retention``, ``safety_identifier``, ``service_tier``, ``store`` and a function's
+    ``strict``.
     """
 
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
@@ -259,25 +100,24 @@ class ChatRequest(SamplingFields):
     max_completion_tokens: int | None = Field(None, ge=1)
     logprobs: bool = False
     top_logprobs: int = Field(0, ge=0, le=MOST_TOP_LOGPROBS)
-    tools: Annotated[list[Tool], Field(max_length=512)] = Field(default_factory=list)
-    tool_choice: Literal["none", "auto", "required"] | NamedTool = "auto"
+    tools: Annotated[list[Annotated[Tool, ONLY_FUNCTIONS]], Field(max_length=512)] = Field(
+        default_factory=list
+    )
+    tool_choice: ToolChoice = "auto"
     parallel_tool_calls: bool = True
     response_format: ResponseFormat | None = None
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     metadata: dict[str, str] = Field(default_factory=dict)
     store: bool = False
-    service_tier: Literal["auto", "default"] = "auto"
+    service_tier: str = "auto"
+    reasoning_effort: str | None = None
+    verbosity: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    safety_identifier: str | None = None
     modalities: tuple[Literal["text"], ...] = ("text",)
 
-    @field_validator("tool_choice", mode="before")
-    @classmethod
-    def _known_choice(cls, value: Any) -> Any:
-        if isinstance(value, str) and value not in ("none", "auto", "required"):
-            raise RequestRefused(
-                f"tool_choice is none, auto, required or a function, not {value!r}",
-                field="tool_choice",
-            )
-        return value
+    _template_hints: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _options_agree(self) -> "ChatRequest":
@@ -286,46 +126,123 @@ class ChatRequest(SamplingFields):
         names = [tool.function.name for tool in self.tools]
         if len(set(names)) < len(names):
             raise RequestRefused("two tools have one name", field="tools")
-        if isinstance(self.tool_choice, NamedTool):
-            if self.tool_choice.function.name not in names:
+        for name in self._chosen or ():
+            if name not in names:
                 raise RequestRefused(
-                    f"tool_choice names {self.tool_choice.function.name!r}, which tools lack",
-                    field="tool_choice",
+                    f"tool_choice names {name!r}, which tools lack", field="tool_choice"
                 )
-        elif self.tool_choice == "required" and not names:
+        if self.tool_choice == "required" and not names:
             raise RequestRefused("tool_choice: required needs tools", field="tool_choice")
-        if self.must_call and self.response_format and self.response_format.schema_text:
+        is_free = self.response_format is None or not self.response_format.schema_text
+        if names and self.parses_calls and not is_free:
             raise RequestRefused(
-                "a reply cannot be both a call and of a response_format", field="response_format"
+                "response_format: cannot be combined with tools, since a reply is not both a call "
+                "and of a schema; leave one out, or send tool_choice: none",
+                field="response_format",
             )
         return self
 
+    def with_hints(self, hints: dict[str, Any]) -> "ChatRequest":
+        """Return the request with ``template_hints``."""
+        hinted = self.model_copy()
+        hinted._template_hints = dict(hints)
+        return hinted
+
     @property
-    def limit(self) -> int:
-        """Most tokens of the reply."""
-        return self.max_completion_tokens or self.max_tokens or DEFAULT_MAX_TOKENS
+    def template_hints(self) -> dict[str, Any]:
+        """Options for a chat template that knows them; to any other they say nothing.
+
+        Another vendor's wire sets them, a client cannot.
+        """
+        return self._template_hints
+
+    @property
+    def session_hint(self) -> str | None:
+        """The session named in ``metadata.session_id``, or None.
+
+        ``prompt_cache_key`` is none: many conversations with one beginning share it.
+        """
+        return self.metadata.get("session_id")
+
+    @property
+    def limit(self) -> int | None:
+        """Most tokens of the reply; None leaves it to the context."""
+        return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def parses_calls(self) -> bool:
+        """Whether calls in the reply are calls; with ``tool_choice: none`` they are text."""
+        return self.tool_choice != "none"
 
     @property
     def must_call(self) -> bool:
         """Whether the reply must be a call."""
-        return self.tool_choice == "required" or isinstance(self.tool_choice, NamedTool)
+        match self.tool_choice:
+            case NamedTool():
+                return True
+            case AllowedChoice(allowed_tools=allowed):
+                return allowed.mode == "required"
+        return self.tool_choice == "required"
 
     @property
     def forced_function(self) -> str | None:
         """The function that must be called, if one is named or there is only one."""
         if isinstance(self.tool_choice, NamedTool):
             return self.tool_choice.function.name
-        return self.tools[0].function.name if len(self.tools) == 1 else None
+        offered = self._offered
+        return offered[0].function.name if len(offered) == 1 else None
 
     def plain_messages(self) -> list[dict[str, Any]]:
         """Messages as dicts, text parts joined."""
         return [message.plain() for message in self.messages]
 
     def plain_tools(self) -> list[dict[str, Any]]:
-        """Tools as dicts; none when the client wants no call."""
-        if self.tool_choice == "none":
-            return []
-        return [tool.model_dump(exclude={"function": {"strict"}}) for tool in self.tools]
+        """The tools on offer as dicts; also those that may not be called this time, so that the
+        prompt stays the same."""
+        return [tool.plain() for tool in self._offered]
+
+    @property
+    def _chosen(self) -> list[str] | None:
+        """Names that ``tool_choice`` holds, None if it holds none."""
+        match self.tool_choice:
+            case NamedTool(function=function):
+                return [function.name]
+            case AllowedChoice(allowed_tools=allowed):
+                return [tool.function.name for tool in allowed.tools]
+        return None
+
+    @property
+    def _offered(self) -> list[Tool]:
+        if not isinstance(self.tool_choice, AllowedChoice):
+            return self.tools
+        allowed = self._chosen or ()
+        return [tool for tool in self.tools if tool.function.name in allowed]
+
+
+TOKENS, TEXTS, PROMPTS = "<tokens>", "<texts>", "<prompts>"
+
+
+def _prompt_kind(value: Any) -> str | None:
+    if isinstance(value, str):
+        return TEXT
+    if not isinstance(value, list):
+        return None
+    if value and isinstance(value[0], str):
+        return TEXTS
+    return PROMPTS if value and isinstance(value[0], list) else TOKENS
+
+
+Prompts = Annotated[
+    Annotated[str, Tag(TEXT)]
+    | Annotated[list[int], Field(min_length=1), Tag(TOKENS)]
+    | Annotated[list[str], Field(min_length=1, max_length=128), Tag(TEXTS)]
+    | Annotated[list[list[int]], Field(min_length=1, max_length=128), Tag(PROMPTS)],
+    Discriminator(
+        _prompt_kind,
+        custom_error_type="prompt",
+        custom_error_message="must be a text, a list of token ids, or a list of these",
+    ),
+]
 
 
 class CompletionRequest(SamplingFields):
@@ -334,12 +251,7 @@ class CompletionRequest(SamplingFields):
     ``logprobs: 0`` lists the sampled tokens' log-probs, ``k`` also the ``k`` most probable ones.
     """
 
-    prompt: (
-        str
-        | Annotated[list[int], Field(min_length=1)]
-        | Annotated[list[str], Field(min_length=1, max_length=128)]
-        | Annotated[list[list[int]], Field(min_length=1, max_length=128)]
-    )
+    prompt: Prompts
     max_tokens: int = Field(16, ge=1)
     logprobs: int | None = Field(None, ge=0, le=MOST_TOP_LOGPROBS)
     echo: Literal[False] = False
@@ -409,22 +321,3 @@ class ScoreRequest(Wire):
 
     token_ids: Annotated[list[Annotated[list[int], Field(min_length=1)]], Field(min_length=1)]
     temperature: Temperature = 1.0
-
-
-def refusal(error: ValidationError) -> RequestRefused:
-    """Return the first fault of a body as an error naming the field and the remedy."""
-    first = error.errors()[0]
-    place = [str(part) for part in first["loc"]]
-    field = ".".join(place) or None
-    if first["type"] == "extra_forbidden":
-        return RequestRefused(f"unsupported field {field!r}; remove it", field=field)
-    if place[:1] in (["frequency_penalty"], ["presence_penalty"], ["logit_bias"], ["best_of"]):
-        return RequestRefused(f"{field} is not offered: remove it or leave it off", field=field)
-    return RequestRefused(f"{field or 'body'}: {first['msg']}", field=field)
-
-
-def error_body(
-    message: str, kind: str = "invalid_request_error", field: str | None = None, code: str = ""
-) -> dict[str, Any]:
-    """Return OpenAI's error shape."""
-    return {"error": {"message": message, "type": kind, "param": field, "code": code or None}}

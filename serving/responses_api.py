@@ -11,127 +11,88 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from .errors import RequestRefused
 from .formats.pieces import Content, Reasoning
 from .gateway import Gateway, Job
-from .protocol import ChatRequest, Temperature, Wire
+from .protocol import ChatRequest
 from .reply import Answer
+from .responses_items import (
+    Choice,
+    FunctionTool,
+    Item,
+    ReasoningOptions,
+    TextOptions,
+    messages_of,
+)
 from .sessions import SessionStore
 from .streaming import End, Progress, sample
+from .wire import ONLY_FUNCTIONS, Temperature, TextOr, Wire
 
 INSTRUCTIONS = "instructions"  # name of the system message they become
+ENCRYPTED = "reasoning.encrypted_content"
 
 
-class InputText(Wire):
-    """Text of a message."""
-
-    type: Literal["input_text", "output_text", "text"]
-    text: str
-    annotations: Annotated[list[Any], Field(max_length=0)] = Field(default_factory=list)
-    logprobs: Annotated[list[Any], Field(max_length=0)] = Field(default_factory=list)
+def _known_extra(name: Any) -> Any:
+    if isinstance(name, str) and name != ENCRYPTED:
+        raise PydanticCustomError("include", "{name} is not offered", {"name": name})
+    return name
 
 
-class InputMessage(Wire):
-    """A message."""
+class StreamOptions(Wire):
+    """Options of a stream: a hint."""
 
-    type: Literal["message"] = "message"
-    role: Literal["user", "assistant", "system", "developer"]
-    content: str | list[InputText]
-    id: str | None = None
-    status: str | None = None
-
-
-class InputCall(Wire):
-    """A call the assistant made."""
-
-    type: Literal["function_call"]
-    call_id: str
-    name: str
-    arguments: str
-    id: str | None = None
-    status: str | None = None
-
-
-class InputResult(Wire):
-    """What came of a call."""
-
-    type: Literal["function_call_output"]
-    call_id: str
-    output: str | list[InputText]
-    id: str | None = None
-    status: str | None = None
-
-
-class InputReasoning(Wire):
-    """A thought sent back; the recorded tokens hold it already."""
-
-    type: Literal["reasoning"]
-    id: str | None = None
-    summary: list[Any] = Field(default_factory=list)
-    content: list[Any] = Field(default_factory=list)
-    status: str | None = None
-
-
-Item = InputMessage | InputCall | InputResult | InputReasoning
-
-
-class FunctionTool(Wire):
-    """A function the model may call."""
-
-    type: Literal["function"]
-    name: str
-    description: str = ""
-    parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
-    strict: bool = False
-
-
-class ChosenFunction(Wire):
-    """The function a client insists on."""
-
-    type: Literal["function"]
-    name: str
-
-
-class TextFormat(Wire):
-    """What a reply must look like."""
-
-    type: Literal["text", "json_object", "json_schema"] = "text"
-    name: str | None = None
-    description: str | None = None
-    schema_: dict[str, Any] | None = Field(None, alias="schema")
-    strict: bool = True
-
-
-class TextOptions(Wire):
-    """Options of the reply's text."""
-
-    format: TextFormat = Field(default_factory=TextFormat)
-    verbosity: Literal["medium"] = "medium"
+    include_obfuscation: bool = False
 
 
 class ResponsesRequest(Wire):
-    """``POST /v1/responses``."""
+    """``POST /v1/responses``.
+
+    Hints without effect: ``reasoning``, ``text.verbosity``, ``phase``, ``prompt_cache_key``,
+    ``prompt_cache_retention``, ``safety_identifier``, ``service_tier``, ``client_metadata``,
+    ``stream_options``, a function's ``strict``, and ``include`` of encrypted thoughts (ours come
+    in plain text). ``truncation: auto`` is as ``disabled``: a prompt too long is refused rather
+    than cut, and no other is changed by either.
+    """
 
     model: str = "default"
-    input: str | Annotated[list[Item], Field(min_length=1)]
+    input: TextOr[Item]
     instructions: str | None = None
     previous_response_id: str | None = None
     max_output_tokens: int | None = Field(None, ge=1)
     temperature: Temperature = 1.0
     top_p: float = Field(1.0, gt=0, le=1)
-    tools: list[FunctionTool] = Field(default_factory=list)
-    tool_choice: Literal["none", "auto", "required"] | ChosenFunction = "auto"
+    top_logprobs: Annotated[int, Field(ge=0, le=0)] = 0
+    tools: list[Annotated[FunctionTool, ONLY_FUNCTIONS]] = Field(default_factory=list)
+    tool_choice: Choice = "auto"
     parallel_tool_calls: bool = True
     text: TextOptions = Field(default_factory=TextOptions)
+    reasoning: ReasoningOptions | None = None
     stream: bool = False
+    stream_options: StreamOptions | None = None
     store: bool = True
-    truncation: Literal["disabled"] = "disabled"
+    truncation: Literal["auto", "disabled"] = "disabled"
     background: Literal[False] = False
-    include: Annotated[list[str], Field(max_length=0)] = Field(default_factory=list)
+    include: list[Annotated[str, BeforeValidator(_known_extra)]] = Field(default_factory=list)
     metadata: dict[str, str] = Field(default_factory=dict)
+    client_metadata: dict[str, Any] = Field(default_factory=dict)
     user: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    safety_identifier: str | None = None
+    service_tier: str | None = None
+
+    @property
+    def session_hint(self) -> str | None:
+        """The session named in ``metadata.session_id``, or None."""
+        return self.metadata.get("session_id")
+
+    @property
+    def keeps(self) -> bool:
+        """Whether ``previous_response_id`` may go on from the reply."""
+        return self.store
 
 
 def chat(sessions: SessionStore, owner: str, body: ResponsesRequest) -> ChatRequest:
@@ -153,7 +114,8 @@ def chat(sessions: SessionStore, owner: str, body: ResponsesRequest) -> ChatRequ
                 field="previous_response_id",
             )
         messages += [said for said in earlier if said.get("name") != INSTRUCTIONS]
-    messages += _messages(body.input)
+    messages += messages_of(body.input)
+    choice = body.tool_choice
     fields: dict[str, Any] = {
         "model": body.model,
         "messages": messages,
@@ -161,11 +123,17 @@ def chat(sessions: SessionStore, owner: str, body: ResponsesRequest) -> ChatRequ
         "temperature": body.temperature,
         "top_p": body.top_p,
         "parallel_tool_calls": body.parallel_tool_calls,
-        "tool_choice": _choice(body.tool_choice),
-        "tools": [_tool(tool) for tool in body.tools],
-        "response_format": _format(body.text.format),
+        "tool_choice": choice if isinstance(choice, str) else choice.plain(),
+        "tools": [tool.plain() for tool in body.tools],
+        "response_format": body.text.format.plain(),
     }
-    return ChatRequest.model_validate(fields)
+    try:
+        return ChatRequest.model_validate(fields)
+    except RequestRefused as error:
+        if error.field != "response_format":
+            raise
+        message = error.message.replace("response_format", "text.format")
+        raise RequestRefused(message, field="text.format") from error
 
 
 def response(body: ResponsesRequest, job: Job, answer: Answer) -> dict[str, Any]:
@@ -376,64 +344,13 @@ def _body(
 
 
 def _usage(job: Job, answer: Answer) -> dict[str, Any]:
+    """Return token counts; how many were thoughts is only known where there are none."""
     prompt, sampled = len(job.prompt.ids_P), len(answer.generation.token_ids_T)
+    details = {} if answer.parsed.reasoning else {"reasoning_tokens": 0}
     return {
         "input_tokens": prompt,
         "input_tokens_details": {"cached_tokens": answer.generation.num_cached},
         "output_tokens": sampled,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        **({"output_tokens_details": details} if details else {}),
         "total_tokens": prompt + sampled,
-    }
-
-
-def _messages(said: str | list[Item]) -> list[dict[str, Any]]:
-    """Return items as messages; calls join the assistant's message before them."""
-    if isinstance(said, str):
-        return [{"role": "user", "content": said}]
-    messages: list[dict[str, Any]] = []
-    for item in said:
-        match item:
-            case InputMessage():
-                messages.append({"role": item.role, "content": _text(item.content)})
-            case InputCall():
-                if not messages or messages[-1]["role"] != "assistant":
-                    messages.append({"role": "assistant", "content": ""})
-                function = {"name": item.name, "arguments": item.arguments}
-                call = {"id": item.call_id, "type": "function", "function": function}
-                messages[-1].setdefault("tool_calls", []).append(call)
-            case InputResult():
-                content = _text(item.output)
-                messages.append({"role": "tool", "tool_call_id": item.call_id, "content": content})
-    if not messages:
-        raise RequestRefused("the input says nothing", field="input")
-    return messages
-
-
-def _text(content: str | list[InputText]) -> str:
-    return content if isinstance(content, str) else "".join(part.text for part in content)
-
-
-def _choice(choice: "str | ChosenFunction") -> Any:
-    if isinstance(choice, str):
-        return choice
-    return {"type": "function", "function": {"name": choice.name}}
-
-
-def _tool(tool: FunctionTool) -> dict[str, Any]:
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters,
-    }
-    return {"type": "function", "function": function}
-
-
-def _format(asked: TextFormat) -> dict[str, Any] | None:
-    if asked.type == "text":
-        return None
-    if asked.type == "json_object":
-        return {"type": "json_object"}
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": asked.name or "reply", "schema": asked.schema_ or {}},
     }
