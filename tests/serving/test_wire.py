@@ -1,4 +1,4 @@
-"""Bodies as common clients send them: accepted, gone on from exactly, or refused by plain names."""
+"""Bodies as common clients send them: accepted, and gone on from exactly."""
 
 import asyncio
 import json
@@ -11,51 +11,17 @@ import openai
 import pydantic
 import pytest
 
-from serving.anthropic import CountRequest, MessagesRequest
-from serving.errors import RequestRefused
-from serving.protocol import ChatRequest, CompletionRequest, refusal
+from serving.protocol import ChatRequest
 from serving.responses_api import ResponsesRequest, chat
 from serving.sessions import SessionStore
-from serving.wire import LONGEST_STOP, MOST_STOPS, Wire
 
-from .scripted import ScriptedEngine
-from .test_sdks import (
-    ANSWER,
-    CALLS,
-    CLAUDE_TOOLS,
-    TOOLS,
-    USER,
-    assert_exact,
-    openai_client,
-    serving,
-)
+from .test_sdks import ANSWER, CALLS, TOOLS, USER, assert_exact, openai_client, serving
+from .test_wire_refusals import RESPONSES_TOOLS, refused
 
 MIXED = (
     "<think>a hunch</think>\n\nI look."
     '<tool_call>{"name": "ls", "arguments": {"path": "/tmp"}}</tool_call> And wait.'
 )
-RESPONSES_TOOLS: list[Any] = [
-    {"type": "function", "strict": False, **tool["function"]} for tool in TOOLS
-]
-IMAGE = "data:image/png;base64,AAAA"
-NO_IMAGES = "images are not offered by this model"
-
-
-def refused(model: type[Wire], body: Any) -> tuple[str | None, str]:
-    """Return the field and the words a body is refused with."""
-    try:
-        request = model.model_validate_json(json.dumps(body))
-        if isinstance(request, CountRequest):
-            request.chat()
-        if isinstance(request, ResponsesRequest):
-            chat(SessionStore(), "", request)
-    except pydantic.ValidationError as error:
-        fault = refusal(error)
-    except RequestRefused as error:
-        fault = error
-    else:
-        return None, ""
-    return fault.field, str(fault)
 
 
 async def post(url: str, path: str, body: Any) -> Any:
@@ -343,231 +309,6 @@ def test_an_assistants_items_are_one_message() -> None:
     assert said[1]["content"] == "ab" and said[1]["reasoning_content"] == "t"
     assert [made["id"] for made in said[1]["tool_calls"]] == ["1"]
     assert not body.keeps and ResponsesRequest(input="x").keeps
-
-
-# messages
-
-
-def claude_code(messages: list[Any], billing: str) -> dict[str, Any]:
-    """A request as Claude Code makes it."""
-    hour = {"type": "ephemeral", "ttl": "1h", "scope": "global"}
-    tools: list[Any] = [
-        {**tool, "strict": True, "eager_input_streaming": True} for tool in CLAUDE_TOOLS
-    ]
-    tools[-1]["cache_control"] = hour
-    who = {"device_id": "d", "account_uuid": "", "session_id": "0199-session"}
-    return {
-        "model": "m",
-        "max_tokens": 2000,
-        "messages": messages,
-        "system": [
-            {"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1; cch={billing};"},
-            {"type": "text", "text": "You are Claude Code.", "cache_control": hour},
-        ],
-        "tools": tools,
-        "thinking": {"type": "adaptive", "display": "omitted"},
-        "output_config": {"effort": "high"},
-        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
-        "cache_control": {"type": "ephemeral"},
-        "metadata": {"user_id": json.dumps(who)},
-        "service_tier": "auto",
-        "container": None,
-        "mcp_servers": [],
-        "inference_geo": "eu",
-        "speed": "fast",
-        "stream": False,
-    }
-
-
-def test_claude_code_goes_on_exactly_though_its_billing_line_changes(tiny: Path) -> None:
-    """Bug prevented: every turn forks, since the first line of its system prompt is never twice
-    the same."""
-
-    async def play(url: str) -> None:
-        user = {"role": "user", "content": [{"type": "text", "text": "What is in /tmp?"}]}
-        reminder = {"role": "system", "content": "Be careful."}
-        first = await post(url, "/v1/messages", claude_code([user], "a1b2c"))
-        assert first["stop_reason"] == "tool_use"
-        (call,) = (block for block in first["content"] if block["type"] == "tool_use")
-        echoed = [{"type": "redacted_thinking", "data": "abc"}, *first["content"]]
-        result: dict[str, Any] = {
-            "type": "tool_result",
-            "tool_use_id": call["id"],
-            "content": [{"type": "text", "text": "one.txt"}],
-            "cache_control": {"type": "ephemeral"},
-        }
-        later = [
-            user,
-            {"role": "assistant", "content": echoed},
-            {"role": "user", "content": [result]},
-        ]
-        await post(url, "/v1/messages", claude_code(later, "zz999"))
-        assert CountRequest(model="m", messages=[user, reminder, user])  # type: ignore[list-item]
-
-    with serving(tiny, MIXED, ANSWER) as (engine, url):
-        asyncio.run(play(url))
-        assert_exact(engine, tiny, MIXED)
-        assert_no_billing(engine, tiny)
-
-
-def assert_no_billing(engine: ScriptedEngine, folder: Path) -> None:
-    from serving.renderer import Renderer
-
-    text = Renderer(folder).decode(engine.prompts[0])
-    assert "You are Claude Code." in text and "billing" not in text
-
-
-@pytest.mark.parametrize(
-    ("user_id", "session", "user"),
-    [
-        ('{"device_id":"d","session_id":"s1"}', "s1", ""),
-        ('{"device_id":"d"}', None, ""),
-        ('{"session_id":7}', None, ""),
-        ("user_ab12_account_cd34_session_0199-aa", "0199-aa", ""),
-        ("user_ab12_account__session_0199-aa", "0199-aa", ""),
-        ("my_session_x", None, "my_session_x"),
-        ("ann", None, "ann"),
-        ("7", None, "7"),
-    ],
-)
-def test_a_session_is_read_from_a_claude_user_id(
-    user_id: str, session: str | None, user: str
-) -> None:
-    body = {
-        "model": "m",
-        "max_tokens": 1,
-        "messages": [USER],
-        "metadata": {"user_id": user_id},
-    }
-    request = MessagesRequest.model_validate_json(json.dumps(body))
-    assert (request.session_hint, request.user) == (session, user)
-
-
-@pytest.mark.parametrize(
-    ("kind", "on"), [("enabled", True), ("adaptive", True), ("disabled", False)]
-)
-def test_thinking_is_a_hint_to_the_template(kind: str, on: bool) -> None:
-    """Bug prevented: Claude Code refused by every template without that option."""
-    thinking = {"type": kind, **({"budget_tokens": 4000} if kind == "enabled" else {})}
-    body = {"model": "m", "messages": [USER], "thinking": thinking}
-    request = CountRequest.model_validate_json(json.dumps(body)).chat()
-    assert request.template_hints == {"enable_thinking": on}
-    assert request.chat_template_kwargs == {}
-
-
-def test_a_schema_for_the_whole_reply_is_honoured() -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    config = {"effort": "low", "format": {"type": "json_schema", "schema": schema}}
-    body = {"model": "m", "messages": [USER], "output_config": config}
-    request = CountRequest.model_validate_json(json.dumps(body)).chat()
-    assert request.response_format is not None
-    assert json.loads(request.response_format.schema_text) == schema
-
-
-# refusals
-
-MODELS: dict[str, tuple[type[Wire], dict[str, Any]]] = {
-    "chat": (ChatRequest, {"messages": [USER]}),
-    "text": (CompletionRequest, {"prompt": "x"}),
-    "messages": (MessagesRequest, {"model": "m", "max_tokens": 5, "messages": [USER]}),
-    "responses": (ResponsesRequest, {"input": "x"}),
-}
-SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
-
-
-def says(*parts: Any) -> list[Any]:
-    return [USER, {"role": "user", "content": [*parts]}]
-
-
-def result(*parts: Any) -> list[Any]:
-    return [
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": parts}]}
-    ]
-
-
-@pytest.mark.parametrize(
-    ("wire", "fields", "field", "words"),
-    [
-        # images and files
-        ("chat", {"messages": says({"type": "image_url", "image_url": {"url": IMAGE}})},
-         "messages.1.content.0", NO_IMAGES),
-        ("messages", {"messages": says({"type": "text", "text": "x"}, {"type": "image"})},
-         "messages.1.content.1", NO_IMAGES),
-        ("messages", {"messages": result({"type": "image", "source": {}})},
-         "messages.0.content.0.content.0", NO_IMAGES),
-        ("messages", {"messages": says({"type": "document", "source": {}})},
-         "messages.1.content.0", NO_IMAGES),
-        ("responses", {"input": says({"type": "input_image", "image_url": IMAGE})},
-         "input.1.content.0", NO_IMAGES),
-        ("responses", {"input": says({"type": "input_file", "file_id": "f"})},
-         "input.1.content.0", NO_IMAGES),
-        ("responses", {"input": [{"type": "function_call_output", "call_id": "1",
-                                  "output": [{"type": "input_image", "image_url": IMAGE}]}]},
-         "input.0.output.0", NO_IMAGES),
-        # unions
-        ("chat", {"messages": [{"role": "user", "content": 3}]},
-         "messages.0.content", "a text or a list"),
-        ("chat", {"messages": says({"type": "text", "text": 3})},
-         "messages.1.content.0.text", "string"),
-        ("chat", {"messages": says({"type": "poem"})}, "messages.1.content.0.type", "'text'"),
-        ("chat", {"tool_choice": {"type": "custom"}}, "tool_choice", "allowed_tools"),
-        ("chat", {"tool_choice": {"type": "function"}}, "tool_choice.function", "required"),
-        ("chat", {"stop": 5}, "stop", "a text or a list"),
-        ("text", {"prompt": {}}, "prompt", "token ids"),
-        ("text", {"prompt": ["a", 1]}, "prompt.1", "string"),
-        ("messages", {"system": 3}, "system", "a text or a list"),
-        ("messages", {"messages": [{"role": "user", "content": 3}]},
-         "messages.0.content", "a text or a list"),
-        ("messages", {"messages": says({"type": "poem"})}, "messages.1.content.0", "tool_result"),
-        ("messages", {"messages": result({"type": "text"})},
-         "messages.0.content.0.content.0.text", "required"),
-        ("responses", {"input": 3}, "input", "a text or a list"),
-        ("responses", {"input": [{"type": "computer_call"}]}, "input.0", "function_call"),
-        ("responses", {"input": [{"role": "user", "content": 3}]},
-         "input.0.content", "a text or a list"),
-        ("responses", {"tool_choice": {"type": "web_search"}}, "tool_choice", "function"),
-        # options that would change the answer
-        ("chat", {"tools": TOOLS, "response_format": SCHEMA},
-         "response_format", "cannot be combined with tools"),
-        ("responses", {"tools": RESPONSES_TOOLS,
-                       "text": {"format": {"type": "json_schema", "schema": {}}}},
-         "text.format", "cannot be combined with tools"),
-        ("messages", {"tools": CLAUDE_TOOLS, "output_config":
-                      {"format": {"type": "json_schema", "schema": {}}}},
-         "output_config.format", "cannot be combined with tools"),
-        ("chat", {"tools": [{"type": "custom", "custom": {"name": "x"}}]},
-         "tools.0", "only functions are offered"),
-        ("responses", {"tools": [*RESPONSES_TOOLS, {"type": "web_search"}]},
-         "tools.2", "only functions are offered"),
-        ("messages", {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
-         "tools.0", "only functions are offered"),
-        ("responses", {"input": [{"type": "item_reference", "id": "msg_1"}]},
-         "input.0", "item_reference"),
-        ("responses", {"include": ["file_search_call.results"]},
-         "include.0", "file_search_call.results"),
-        ("responses", {"max_tool_calls": 3}, "max_tool_calls", "unsupported"),
-        ("responses", {"text": {"verbosity": "huge"}}, "text.verbosity", "'medium'"),
-        ("messages", {"mcp_servers": [{"url": "x"}]}, "mcp_servers", "at most 0"),
-        ("messages", {"container": "c"}, "container", "unsupported"),
-        ("chat", {"prediction": {"type": "content"}}, "prediction", "unsupported"),
-        # stop strings
-        ("chat", {"stop": ["x"] * (MOST_STOPS + 1)}, "stop", str(MOST_STOPS)),
-        ("chat", {"stop": "x" * (LONGEST_STOP + 1)}, "stop", str(LONGEST_STOP)),
-        ("text", {"stop": ["x", "x" * (LONGEST_STOP + 1)]}, "stop.1", str(LONGEST_STOP)),
-        ("messages", {"stop_sequences": ["x"] * (MOST_STOPS + 1)},
-         "stop_sequences", str(MOST_STOPS)),
-        ("messages", {"stop_sequences": ["x" * (LONGEST_STOP + 1)]},
-         "stop_sequences.0", str(LONGEST_STOP)),
-    ],
-)  # fmt: skip
-def test_a_refusal_names_the_field_a_client_wrote(
-    wire: str, fields: dict[str, Any], field: str, words: str
-) -> None:
-    """Bug prevented: ``messages.0.content.list[TextPart].0.text`` and the like."""
-    model, body = MODELS[wire]
-    assert refused(model, body) == (None, "")
-    found, said = refused(model, {**body, **fields})
-    assert found == field and words in said
 
 
 # text completions
