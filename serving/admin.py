@@ -93,7 +93,7 @@ class Handlers:
     async def score(self, request: web.Request) -> web.Response:
         """Score token ids."""
         body = await read(request, ScoreRequest)
-        future = self._engine.score(body.token_ids, body.temperature)
+        future = self._engine.score(body.token_ids, body.temperature, body.adapter)
         logprobs = await asyncio.wrap_future(future)
         return web.json_response({"logprobs": logprobs})
 

@@ -104,7 +104,7 @@ class Handlers:
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         body = await read(request, ChatRequest)
-        hints = {"metadata.session_id": body.metadata.get("session_id"), "user": body.user}
+        hints = {"metadata.session_id": body.session_hint, "user": body.user}
         with self._gateway.room(body.n):
             job = await self._gateway.prepare(body, caller(request, hints, body.user or ""))
             headers = reply_headers(job)
@@ -148,7 +148,8 @@ class Handlers:
 
     async def responses(self, request: web.Request) -> web.StreamResponse:
         body = await read(request, responses_api.ResponsesRequest)
-        who = caller(request, {"user": body.user}, body.user or "")
+        hints = {"metadata.session_id": body.session_hint, "user": body.user}
+        who = replace(caller(request, hints, body.user or ""), stores=body.keeps)
         chat = responses_api.chat(self._gateway.sessions, who.owner, body)
         before = self._gateway.sessions.get(who.owner, body.previous_response_id or "")
         if who.session is None and before is not None and before.is_named:

@@ -47,12 +47,14 @@ class Caller:
         session: the name it gives its session, or None.
         kind: ``main`` or ``side`` where it says so itself.
         user: whom the request names, or "".
+        stores: whether the reply may be named by ``previous_response_id``.
     """
 
     owner: str = ""
     session: str | None = None
     kind: Kind | None = None
     user: str = ""
+    stores: bool = True
 
 
 ANONYMOUS = Caller()
@@ -78,6 +80,7 @@ class Place:
     parent: Turn | None
     kind: Kind
     context: str
+    stores: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Job:
 
     Attributes:
         samplings_G: one per choice.
+        parses_calls: whether what looks like a call is one.
         place: None for text completions, which belong to no conversation.
     """
 
@@ -94,6 +98,7 @@ class Job:
     tools: Sequence[Mapping[str, Any]] = ()
     opening: str = ""
     parallel: bool = True
+    parses_calls: bool = True
     place: Place | None = None
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     created: int = field(default_factory=lambda: int(time.time()))
@@ -236,7 +241,8 @@ class Gateway:
         """Return what reads one choice of a job."""
         parser = None
         if job.place is not None:
-            parser = self.renderer.format.parser(job.tools, job.prompt.in_reasoning)
+            tools = job.tools if job.parses_calls else ()
+            parser = self.renderer.format.parser(tools, job.prompt.in_reasoning)
         stop = job.samplings_G[0].stop
         return ReplyReader(self.renderer, parser, stop, job.opening, job.parallel)
 
@@ -294,6 +300,7 @@ class Gateway:
             drift=job.prompt.drift.value,
             adapter=sampling.adapter,
             unfit=unfit,
+            stored=place.stores,
         )
         turn = replace(turn, node=place.trail.node(place.owner, place.scope, turn.reply))
         shown = self._redacted(turn)
@@ -408,8 +415,12 @@ class Gateway:
         opening = ""
         if request.must_call:
             opening = self.renderer.format.forced_opening(request.forced_function)
-        context = Context(tools, request.chat_template_kwargs, opening)
-        digest = _digest(tools, request.chat_template_kwargs)
+        options = {
+            **self.renderer.known_options(request.template_hints),
+            **request.chat_template_kwargs,
+        }
+        context = Context(tools, options, opening)
+        digest = _digest(tools, options)
         trail = Trail(messages)
         turn = self.sessions.find(caller.owner, caller.session, trail)
         prompt = self._render(messages, turn, context, digest)
@@ -425,6 +436,7 @@ class Gateway:
             parent=turn,
             kind=caller.kind or kind_of(messages)[0],
             context=digest,
+            stores=caller.stores,
         )
         return Job(
             prompt=prompt,
@@ -432,6 +444,7 @@ class Gateway:
             tools=tools,
             opening=opening,
             parallel=request.parallel_tool_calls,
+            parses_calls=request.parses_calls,
             place=place,
         )
 

@@ -321,3 +321,4 @@ class ScoreRequest(Wire):
 
     token_ids: Annotated[list[Annotated[list[int], Field(min_length=1)]], Field(min_length=1)]
     temperature: Temperature = 1.0
+    adapter: str = ""

@@ -228,6 +228,10 @@ class Renderer:
             )
         )
 
+    def known_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those options that the template knows."""
+        return {name: value for name, value in options.items() if name in self._template}
+
     def _check_options(self, options: Mapping[str, Any]) -> None:
         """Refuse an option that is asked for and that the template does not know."""
         for name, value in options.items():

@@ -185,9 +185,13 @@ class SessionStore:
             ]
 
     def conversation(self, owner: str, turn_id: str) -> "list[Message] | None":
-        """Return all messages up to and including a reply, or None if they are not all kept."""
+        """Return all messages up to and including a reply, or None if they are not all kept, or
+        its client asked that it be not stored."""
         messages: list[Message] = []
         with self._lock:
+            last = self._turns.get(turn_id)
+            if last is not None and not last.stored:
+                return None
             at: str | None = turn_id
             while at is not None:
                 turn = self._turns.get(at)

@@ -45,6 +45,7 @@ class Turn:
         drift: how the prompt follows from the parent, see ``serving.renderer.Drift``.
         adapter: LoRA adapter used, or "".
         unfit: why the tokens cannot be trained on; empty when they can.
+        stored: whether it may be gone on from by its id.
         node: where the next request finds it, see ``serving.sessions.Trail.node``.
         created: seconds since the epoch.
     """
@@ -70,6 +71,7 @@ class Turn:
     drift: str = "new"
     adapter: str = ""
     unfit: tuple[str, ...] = ()
+    stored: bool = True
     node: str = ""
     created: float = field(default_factory=time.time)
 

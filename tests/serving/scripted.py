@@ -93,7 +93,7 @@ class ScriptedEngine:
         )
 
     def score(
-        self, ids: Sequence[Sequence[int]], temperature: float = 1.0
+        self, ids: Sequence[Sequence[int]], temperature: float = 1.0, adapter: str = ""
     ) -> "Future[list[list[float]]]":
         scores: Future[list[list[float]]] = Future()
         scores.set_result([[LOGPROB] * (len(row) - 1) for row in ids])

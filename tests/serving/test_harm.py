@@ -25,7 +25,7 @@ from serving.types import Sampling
 
 from .scripted import Said, ScriptedEngine
 from .test_gateway import CHAT, ask, chat
-from .test_sdks import TOOLS, serving
+from .test_sdks import CALLS, TOOLS, serving
 from .test_sessions import said, turn
 
 
@@ -327,3 +327,39 @@ def test_redacted_arrays_are_empty_arrays() -> None:
     """A turn without tokens still goes through JSON."""
     empty = replace(turn("s", "a"), prompt_ids_P=array("i"), logprobs_T=array("d"))
     assert Turn.from_json(json.loads(empty.line())).prompt_ids_P == array("i")
+
+
+def test_a_response_that_was_not_stored_cannot_be_named(tiny: Path) -> None:
+    """Bug prevented: ``store: false`` ignored. Its session still goes on exactly when the client
+    sends everything."""
+
+    async def play(url: str) -> None:
+        path = "/v1/responses"
+        _, first, _ = await ask(url, path=path, body={"input": "one", "store": False})
+        body = {"input": "two", "previous_response_id": first["id"]}
+        status, refused, _ = await ask(url, path=path, body=body)
+        assert status == 404 and refused["error"]["param"] == "previous_response_id"
+        items = [{"role": "user", "content": "one"}, *first["output"]]
+        await ask(url, path=path, body={"input": [*items, {"role": "user", "content": "two"}]})
+        _, counters, _ = await ask(url, "GET", "/admin/stats")
+        assert counters["drift"]["exact"] == 1
+
+    with serving(tiny, "fine") as (_, url):
+        asyncio.run(play(url))
+
+
+def test_no_call_is_read_where_none_is_wanted(tiny: Path) -> None:
+    """``tool_choice: none``: the tools stay in the prompt, so the next turn does not fork."""
+
+    async def play(url: str) -> None:
+        body: dict[str, Any] = {**chat(), "tools": TOOLS, "tool_choice": "none"}
+        _, first, _ = await ask(url, body=body)
+        said = first["choices"][0]["message"]
+        assert said["content"] == CALLS and "tool_calls" not in said
+        messages = [*body["messages"], said, {"role": "user", "content": "now"}]
+        await ask(url, body={"messages": messages, "tools": TOOLS})
+        _, counters, _ = await ask(url, "GET", "/admin/stats")
+        assert counters["drift"]["exact"] == 1
+
+    with serving(tiny, CALLS) as (_, url):
+        asyncio.run(play(url))
