@@ -23,7 +23,8 @@ from .anthropic_blocks import (
 )
 from .errors import RequestRefused
 from .formats.pieces import Content, Reasoning
-from .gateway import Gateway, Job
+from .gateway import Gateway
+from .jobs import Job
 from .protocol import ChatRequest
 from .reply import Answer
 from .streaming import End, Progress, sample

@@ -21,7 +21,8 @@ from pydantic import ValidationError
 
 from . import admin, anthropic, chat_bodies, responses_api
 from .errors import ContextOverflow, EngineError, RequestRefused, TooManyRequests
-from .gateway import Caller, Gateway
+from .gateway import Gateway
+from .jobs import Caller
 from .keys import SESSION_HEADERS, Keys, RateLimit, session_name
 from .protocol import ChatRequest, CompletionRequest, FeedbackRequest, error_body, refusal
 from .routes import SESSION_PREFIX, Access, Route, openapi, paths, read

@@ -6,7 +6,8 @@ from contextlib import aclosing
 from typing import Any
 
 from .formats.pieces import Content, Reasoning
-from .gateway import Gateway, Job
+from .gateway import Gateway
+from .jobs import Job
 from .protocol import ChatRequest, CompletionRequest, SamplingFields
 from .renderer import Renderer
 from .reply import Answer

@@ -8,27 +8,24 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import logging
-import time
 import uuid
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .engine import Engine, generate
 from .errors import ContextOverflow, RequestRefused, TooManyRequests
-from .fitness import FitnessLog, kind_of, unfit_reasons
+from .fitness import kind_of
+from .jobs import ANONYMOUS, Caller, Job, Place
 from .protocol import ChatRequest, CompletionRequest, SamplingFields
+from .recorder import Recorder
 from .renderer import Context, Drift, Prompt, Renderer
 from .reply import Answer, ReplyReader
 from .sessions import SessionStore, Trail, new_session
-from .turns import Kind, Turn
+from .turns import Turn
 from .types import Message, Sampling
-
-logger = logging.getLogger(__name__)
 
 MOST_BYTES_PER_TOKEN = 32  # of a prompt's average; real text has 3 to 6
 ANY_MODEL = "default"
@@ -36,72 +33,6 @@ BUSY_RETRY_S = 2.0
 RENDER_HERE_BYTES = 8192
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Who asks, as far as a request tells.
-
-    Attributes:
-        owner: name of its key; "" for the only key.
-        session: the name it gives its session, or None.
-        kind: ``main`` or ``side`` where it says so itself.
-        user: whom the request names, or "".
-        stores: whether the reply may be named by ``previous_response_id``.
-    """
-
-    owner: str = ""
-    session: str | None = None
-    kind: Kind | None = None
-    user: str = ""
-    stores: bool = True
-
-
-ANONYMOUS = Caller()
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a reply belongs.
-
-    Attributes:
-        owner: whose conversation it is.
-        scope: session named by the client, or None.
-        session: the session's name, inferred or made up when not named.
-        trail: the whole conversation before the reply.
-        parent: the recorded turn it goes on from.
-        context: digest of tools and template options.
-    """
-
-    owner: str
-    scope: str | None
-    session: str
-    trail: Trail
-    parent: Turn | None
-    kind: Kind
-    context: str
-    stores: bool = True
-
-
-@dataclass(frozen=True)
-class Job:
-    """A request ready to be sampled.
-
-    Attributes:
-        samplings_G: one per choice.
-        parses_calls: whether what looks like a call is one.
-        place: None for text completions, which belong to no conversation.
-    """
-
-    prompt: Prompt
-    samplings_G: tuple[Sampling, ...]
-    tools: Sequence[Mapping[str, Any]] = ()
-    opening: str = ""
-    parallel: bool = True
-    parses_calls: bool = True
-    place: Place | None = None
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    created: int = field(default_factory=lambda: int(time.time()))
 
 
 @dataclass(frozen=True)
@@ -142,13 +73,11 @@ class Gateway:
         self.renderer = renderer
         self.sessions = SessionStore() if sessions is None else sessions
         self.model_name = model_name
-        self.fitness = FitnessLog()
+        self.recorder = Recorder(self.sessions, redact)
         self.limits = limits or Limits()
         self._adapter_by_user = adapter_by_user
-        self._redact = redact
         self._num_running = 0
         self._drifts: Counter[str] = Counter()
-        self._faults = 0
         self._renders = ThreadPoolExecutor(1, thread_name_prefix="render")
 
     async def prepare(
@@ -267,70 +196,7 @@ class Gateway:
 
     def record(self, job: Job, index: int, answer: Answer) -> None:
         """Remember a choice for the session's next turn and for the learner."""
-        place, generation = job.place, answer.generation
-        self._faults += len(answer.parsed.faults)
-        if place is None:
-            self.fitness.add(("text completion",))
-            return
-        sampling = job.samplings_G[index]
-        unfit = unfit_reasons(sampling, generation, place.kind)
-        if not generation.token_ids_T:
-            self.fitness.add(unfit)
-            return
-        since = 0 if place.parent is None else place.parent.num_before + 1
-        turn = Turn(
-            id=job.id if index == 0 else f"{job.id}#{index}",
-            session=place.session,
-            owner=place.owner,
-            num_before=len(place.trail.messages),
-            prompt_ids_P=array("i", job.prompt.ids_P),
-            token_ids_T=array("i", generation.token_ids_T),
-            logprobs_T=array("d", generation.logprobs_T),
-            versions_T=array("i", generation.versions_T),
-            text=answer.parsed.content,
-            parent=None if place.parent is None else place.parent.id,
-            messages=tuple(place.trail.messages[since:]),
-            reasoning=answer.parsed.reasoning,
-            tool_calls=answer.tool_calls,
-            tools=tuple(job.tools),
-            context=place.context,
-            temperature=sampling.temperature,
-            finish_reason=generation.finish_reason,
-            kind=place.kind,
-            drift=job.prompt.drift.value,
-            adapter=sampling.adapter,
-            unfit=unfit,
-            stored=place.stores,
-        )
-        turn = replace(turn, node=place.trail.node(place.owner, place.scope, turn.reply))
-        shown = self._redacted(turn)
-        self.fitness.add(("redacted",) if shown is None else shown.unfit)
-        if shown is not None:
-            asked = place.trail if place.scope is None else None
-            self.sessions.record(turn, asked, shown)
-
-    def _redacted(self, turn: Turn) -> Turn | None:
-        """Return a turn as the sinks may see it; where the hook changed what was said, without the
-        ids that spell it."""
-        if self._redact is None:
-            return turn
-        try:
-            shown = self._redact(turn)
-        except Exception:  # somebody's program: what it could not look at is not kept
-            logger.exception("the redaction hook failed; a turn is not recorded")
-            return None
-        said = (turn.text, turn.reasoning, turn.messages, turn.tool_calls)
-        if shown is None or said == (shown.text, shown.reasoning, shown.messages, shown.tool_calls):
-            return shown
-        none: array[int] = array("i")
-        return replace(
-            shown,
-            prompt_ids_P=none,
-            token_ids_T=none,
-            logprobs_T=array("d"),
-            versions_T=none,
-            unfit=(*shown.unfit, "redacted"),
-        )
+        self.recorder.record(job, index, answer)
 
     def stats(self) -> Mapping[str, Any]:
         """Engine's counters, recorded turns, prompts by drift class, turns by fitness."""
@@ -341,10 +207,10 @@ class Gateway:
             "session_collisions": self.sessions.num_collisions,
             "sink_failures": self.sessions.num_sink_failures,
             "drift": {drift.value: self._drifts[drift.value] for drift in Drift},
-            "call_faults": self._faults,
-            "trainable_turns": self.fitness.num_trainable,
-            "unfit_turns": dict(self.fitness.counts),
-            "warnings": list(self.fitness.warnings),
+            "call_faults": self.recorder.num_faults,
+            "trainable_turns": self.recorder.fitness.num_trainable,
+            "unfit_turns": dict(self.recorder.fitness.counts),
+            "warnings": list(self.recorder.fitness.warnings),
         }
 
     def close(self) -> None:

@@ -16,7 +16,8 @@ from pydantic_core import PydanticCustomError
 
 from .errors import RequestRefused
 from .formats.pieces import Content, Reasoning
-from .gateway import Gateway, Job
+from .gateway import Gateway
+from .jobs import Job
 from .protocol import ChatRequest
 from .reply import Answer
 from .responses_items import (

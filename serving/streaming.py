@@ -12,7 +12,8 @@ from functools import partial
 
 from .engine import Ticket, submit
 from .formats.pieces import Piece
-from .gateway import Gateway, Job
+from .gateway import Gateway
+from .jobs import Job
 from .reply import Answer
 from .types import Generation, Token
 

@@ -31,9 +31,6 @@ from .sglang_protocol import CHECKS, check_protocol
 from .test_torch_engine import reference
 
 ROOT = Path(__file__).parents[2]
-if not list((ROOT / ".venv-sglang").glob(".clawgym-*")):
-    pytest.skip("scripts/sglang setup makes the real server's environment", allow_module_level=True)
-
 pytestmark = [pytest.mark.sglang, pytest.mark.slow]
 PROMPT = list(range(3, 90))
 START_S = 600
@@ -56,6 +53,8 @@ CPU_LORA = ["--lora-backend", "torch_native"]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
+    made = list((ROOT / ".venv-sglang").glob(".clawgym-*"))
+    assert made, "scripts/sglang setup makes the real server's environment; run it first"
     flags = [*LORA, *([] if torch.cuda.is_available() else CPU_LORA)]
     process = subprocess.Popen(
         [ROOT / "scripts/sglang", "tiny", *flags],
