@@ -118,7 +118,7 @@ def test_importance_weights_equal_verl() -> None:
     assert (kept == 2.0).any()
 
 
-@pytest.mark.slow
+@pytest.mark.oracle
 @pytest.mark.parametrize("oracle", make.ORACLES, ids=[o.name for o in make.ORACLES])
 def test_kept_outputs_are_what_the_packages_give(oracle: make.Oracle) -> None:
     """Numbers in a file are no oracle unless somebody can make them again."""
