@@ -23,7 +23,7 @@ from serving.engine import EngineOptions
 from serving.errors import EngineError
 from serving.sglang.engine import SglangEngine
 from serving.sglang.fleet import Limits
-from serving.sglang.http import SglangServer
+from serving.sglang.http import ServerRefused, SglangServer
 from serving.types import Generation, Sampling, Token
 
 from .sglang_cases import adapter, changed, until
@@ -112,12 +112,19 @@ def test_it_conforms(url: str, tiny: Path) -> None:
 
 
 async def first_weights(url: str, tiny: Path) -> None:
-    """Put a server that stands idle back to where it started."""
+    """Put a server back to where it started, once what was cancelled there has ended."""
     server = SglangServer(url)
     body = {"model_path": str(tiny), "weight_version": "0", "flush_cache": True}
     try:
         await server.post("/continue_generation", {})
-        await server.post("/update_weights_from_disk", body, 120)
+        for attempt in range(60):
+            try:
+                await server.post("/update_weights_from_disk", body, 120)
+                return
+            except ServerRefused:  # requests are still running
+                if attempt == 59:
+                    raise
+                await asyncio.sleep(1)
     finally:
         await server.close()
 
