@@ -182,12 +182,10 @@ def sed_command(source: str, edit: Edit, file: str) -> str | None:
         new = line[start : edit.column] + edit.new + line[edit.column + len(edit.old) : end]
         if "'" in old + new or not re.search(r"\w", old):
             continue
-        if source.count(old) == 1:
-            command = f"sed -i 's/{_pattern(old)}/{_replacement(new)}/' {file}"
-        elif line.find(old) == start:
-            command = f"sed -i '{edit.line}s/{_pattern(old)}/{_replacement(new)}/' {file}"
-        else:
+        if source.count(old) != 1 and line.find(old) != start:
             continue
+        where = "" if source.count(old) == 1 else edit.line
+        command = f"sed -i '{where}{_substitution(old, new)}' {file}"
         by_number = source.count(old) != 1
         best.append((len(command) + 40 * by_number + 6 * command.count("\\"), command))
     return min(best)[1] if best else None
@@ -210,9 +208,8 @@ def _windows(line: str, edit: Edit) -> Iterator[tuple[int, int]]:
                 yield start, end
 
 
-def _pattern(text: str) -> str:
-    return re.sub(r"([\\.*\[\]^$/])", r"\\\1", text)
-
-
-def _replacement(text: str) -> str:
-    return re.sub(r"([\\&/])", r"\\\1", text)
+def _substitution(old: str, new: str) -> str:
+    mark = "|" if "/" in old + new and "|" not in old + new else "/"
+    pattern = re.sub(rf"([\\.*\[\]^${mark}])", r"\\\1", old)
+    replacement = re.sub(rf"([\\&{mark}])", r"\\\1", new)
+    return f"s{mark}{pattern}{mark}{replacement}{mark}"

@@ -1,9 +1,15 @@
 """Tasks from one-edit bugs: a short instruction, one small file, hidden checks.
 
+Every bug is reported by what a call returns (``level:easy`` or, in a longer file,
+``level:medium``). In a short file it is reported a second time by a reader who found it and names
+the wrong word (``level:trivial``): the place has still to be looked for, and the edit to be made.
+
 Two kinds of held-out tasks: whole functions that training never sees (``heldout:template``), and,
-of the functions it does see, one bug each (``heldout:parameters``).
+of the functions it does see, one bug each (``heldout:parameters``). Both reports of a bug lie on the
+same side.
 """
 
+from dataclasses import replace
 from functools import cache
 
 from envs.swe.bugs import Bug, load_bugs
@@ -35,8 +41,28 @@ def generated_tasks() -> tuple[Task, ...]:
     for name, bugs in by_function.items():
         function = load_functions()[name]
         hidden = min(bugs, key=lambda bug: bug.name) if len(bugs) >= _HIDDEN_BUGS_FROM else None
-        tasks += [_task(function, bug, held_out=bug is hidden) for bug in bugs]
+        for bug in bugs:
+            reported = _task(function, bug, held_out=bug is hidden)
+            tasks += [reported, _named(reported, bug)] if _is_short(reported) else [reported]
     return tuple(tasks)
+
+
+def _named(reported: Task, bug: Bug) -> Task:
+    """Return the task of the same bug, told by someone who saw which word is wrong."""
+    file, right, wrong = reported.data["file"], bug.edit.old, bug.edit.new
+    return replace(
+        reported,
+        id=f"{reported.id}/named",
+        instruction=(
+            f"In {file} the function {reported.family} says {wrong} in one place where it should "
+            f"say {right}. Fix the file."
+        ),
+        tags=tuple("level:trivial" if tag == "level:easy" else tag for tag in reported.tags),
+    )
+
+
+def _is_short(task: Task) -> bool:
+    return "level:easy" in task.tags
 
 
 def _task(function: Function, bug: Bug, *, held_out: bool) -> Task:
