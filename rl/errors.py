@@ -70,3 +70,7 @@ class MissingSignalError(RunError):
 
 class StalledError(RunError):
     """A bounded wait ran out; the message says what it waited for."""
+
+
+class JudgeUnavailable(RlError):
+    """A judge did not answer. What it was asked waits; it never becomes a score."""
