@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +17,19 @@ import numpy as np
 
 from agents.episode import Assignment
 from envs.types import Task
-from rl import checkpoint, staleness
-from rl.advantages import Baselines
-from rl.algorithms import (
-    GroupOutcome,
-    SignalSource,
-    annotate_group,
-    demonstrations,
-    group_metrics,
-    require_signals,
-)
+from rl.algorithms import SignalSource, demonstrations
 from rl.collector import Collector
 from rl.console import Progress
-from rl.errors import BatchRefused, GuardBreach, RlError, RunError
+from rl.errors import RunError
 from rl.evaluation import Evaluation, evaluate
 from rl.fleet import Fleet
-from rl.guards import breaches
+from rl.learner import Learner, first_loss
 from rl.metrics import Metrics
-from rl.recovery import Recovery
 from rl.schedule import Schedule
 from rl.settings import RunConfig
 from rl.store import Store
 from rl.tasksets import TaskSets
-from rl.types import Sample, StepMetrics
+from rl.types import Sample
 from serving.types import Sampling
 
 log = logging.getLogger(__name__)
@@ -68,16 +57,9 @@ class Controller:
         metrics: Metrics,
         signals: SignalSource | None = None,
     ) -> None:
-        self.config, self.folder, self.fleet = config, folder, fleet
-        self.tasks, self.store, self.metrics = tasks, store, metrics
-        self.signals = signals
-        self.baselines = Baselines()
-        self.recovery = Recovery(config.guards)
-        self.step = 0
-        self.version = 0
-        self.warmed = config.warmstart.kind == "none"
-        self._saved: tuple[int, int] | None = None
-        self._stepping = False
+        self.config, self.fleet, self.tasks = config, fleet, tasks
+        self.store, self.metrics = store, metrics
+        self.learner = Learner(config, folder, fleet, store, metrics, signals)
 
     async def run(self) -> None:
         """Play the whole run, from wherever its folder left off.
@@ -86,28 +68,27 @@ class Controller:
             RunError, StoreError, CheckpointError: with the first cause; what was acknowledged is
                 kept.
         """
-        require_signals(self.config.algorithm, self.signals)
-        freed = await self._resume()
-        if self.version == 0:
+        freed = await self.learner.resume()
+        if self.learner.version == 0:
             await self.evaluate("start")
-        if not self.warmed:
+        if not self.learner.warmed:
             await self._warm_start()
-        if self.config.warmstart.kind != "none" and self.step == 0:
+        if self.config.warmstart.kind != "none" and self.learner.step == 0:
             await self.evaluate("warmstart")
         try:
             await self._reinforce(freed)
         except asyncio.CancelledError:
-            await asyncio.shield(self._save())
+            await asyncio.shield(self.learner.save())
             raise
         except Exception:
-            await self._save_if_whole()
+            await self.learner.save_if_whole()
             raise
-        await self._save()
+        await self.learner.save()
         await self.evaluate("final")
 
     async def evaluate(self, label: str) -> Evaluation:
         """Play the held-out tasks; what an interrupted run has played already is kept."""
-        kind, settings = f"eval:{label}@{self.step:06d}", self.config.evaluation
+        kind, settings = f"eval:{label}@{self.learner.step:06d}", self.config.evaluation
         known = {e.id for e in self.store.episodes(kind) if e.reward is not None}
         waiting = [
             assignment
@@ -123,35 +104,13 @@ class Controller:
         result = evaluate(self.store.episodes(kind))
         log.info("held-out success (%s): %s", label, result.interval())
         if not result.success:
-            raise RunError(f"no held-out episode could be played: {self._first_loss(kind)}")
+            raise RunError(f"no held-out episode could be played: {first_loss(self.store, kind)}")
         values = {"success": result.rate, "tasks": len(result.success), "lost": result.lost}
-        if not self.metrics.has(f"eval:{label}", self.step):
-            self.metrics.write(f"eval:{label}", self.step, values)
+        if not self.metrics.has(f"eval:{label}", self.learner.step):
+            self.metrics.write(f"eval:{label}", self.learner.step, values)
         return result
 
     # ------------------------------------------------------------- phases
-
-    async def _resume(self) -> dict[int, list[str]]:
-        """Load the last whole checkpoint and free what was consumed after it."""
-        for meta, path in checkpoint.candidates(self.folder / "checkpoints"):
-            try:
-                await self.fleet.load(str(path))
-            except RunError as error:
-                log.warning("%s is not used: %s", path, error)
-                continue
-            self.step, self.version, self.warmed = meta.step, meta.version, meta.warmed
-            self._saved = (meta.step, meta.version)
-            await self.fleet.publish(self.version)
-            log.info("resumed at step %d, policy version %d", self.step, self.version)
-            break
-        self.metrics.rewind(self.step, self.warmed)
-        if forgiven := self.store.forgive():
-            log.info("%d episodes that the machine failed will be played again", forgiven)
-        freed = self.store.rewind(self.step)
-        state = self.store.learner_state()
-        self.baselines.values = dict(state.get("baselines", {}))
-        self.recovery.load_state(state.get("recovery", {"proven": self.version}))
-        return freed
 
     async def _warm_start(self) -> None:
         """Imitate oracle trajectories of training tasks; reported apart from RL."""
@@ -171,12 +130,12 @@ class Controller:
         played = sorted(self.store.episodes("demo"), key=lambda episode: episode.id)
         samples = demonstrations(played)
         if not samples:
-            raise RunError(f"no demonstration succeeded: {self._first_loss('demo')}")
+            raise RunError(f"no demonstration succeeded: {first_loss(self.store, 'demo')}")
         await self._imitate(samples)
         await self.fleet.forget_moments()
-        self.warmed = True
-        await self._publish()
-        await self._save()
+        self.learner.warmed = True
+        await self.learner.publish()
+        await self.learner.save()
 
     async def _imitate(self, samples: Sequence[Sample]) -> None:
         settings = self.config.warmstart
@@ -197,146 +156,22 @@ class Controller:
         schedule = Schedule(self.tasks.train, self.config.seed, curriculum)
         collector = Collector(self.config, self.fleet, self.store, schedule)
         replay = [group for step in sorted(freed) for group in freed[step]]
-        await collector.start(replay, self.version)
+        await collector.start(replay, self.learner.version)
         steps = self.config.optim.steps
-        with Progress("reinforcement", steps, done=self.step) as progress:
+        with Progress("reinforcement", steps, done=self.learner.step) as progress:
             try:
-                while self.step < steps:
+                while self.learner.step < steps:
                     begun = time.monotonic()
                     groups = await collector.take(self.config.rollout.groups_per_step)
-                    progress.advance(await self._whole_step(collector, groups, begun))
+                    line = await self.learner.take_step(groups, begun)
+                    await collector.learned(self.learner.version)
+                    await self.learner.save_if_due()
+                    progress.advance(line)
                     every = self.config.evaluation.every
-                    if every and self.step % every == 0 and self.step < steps:
-                        await self.evaluate(f"step{self.step:04d}")
+                    if every and self.learner.step % every == 0 and self.learner.step < steps:
+                        await self.evaluate(f"step{self.learner.step:04d}")
             finally:
                 await collector.stop()
-
-    async def _whole_step(self, collector: Collector, groups: list[str], begun: float) -> str:
-        """Learn from a batch; a step that has begun is finished even when the run is interrupted,
-        so that weights, store and version always tell the same story."""
-        self._stepping = True
-        step = asyncio.create_task(self._learn(groups, time.monotonic() - begun, begun))
-        try:
-            line = await asyncio.shield(step)
-        except asyncio.CancelledError:
-            log.info("finishing the step that has begun")
-            await step
-            self._stepping = False
-            raise
-        self._stepping = False
-        await collector.learned(self.version)
-        if self.step % self.config.checkpoint.every == 0 and not self.recovery.refused:
-            await self._save()
-        return line
-
-    async def _learn(self, groups: list[str], waited_s: float, begun: float) -> str:
-        """Annotate, step, consume, publish, write down; return a line for people."""
-        outcomes = {group: self._annotate(group) for group in groups}
-        if not any(outcome.rewards for outcome in outcomes.values()):
-            raise RunError(f"every episode of a batch was lost; {self._first_loss('train')}")
-        samples = [sample for o in outcomes.values() for sample in o.samples]
-        summary = group_metrics(outcomes.values())
-        result, refusal = await self._try_step(samples, summary)
-        named = {
-            group: refusal.outcome if refusal and o.samples else o.outcome
-            for group, o in outcomes.items()
-        }
-        self.store.consume(self.step + 1, named, self._learner_state())
-        self.step += 1
-        published = {} if refusal or not samples else await self._publish()
-        if refusal and self.recovery.due:
-            published = await self._roll_back()
-        values: dict[str, Any] = {
-            **result.values,
-            **published,
-            **summary,
-            **({"refused": 1, "reason": str(refusal)} if refusal else {}),
-            "wait_s": waited_s,
-            "step_s": time.monotonic() - begun,
-            "version": self.version,
-        }
-        self.metrics.write("rl", self.step, values)
-        if refusal:
-            return f"reward {values['reward']:.2f}  skipped: {refusal}"
-        gap = values.get("logprob_gap_mean", 0.0)
-        return (
-            f"reward {values['reward']:.2f}  informative {values['groups_trained']}/{len(groups)}  "
-            f"tokens {int(values.get('trained_tokens', 0))}  log-prob gap {gap:.1e}"
-        )
-
-    async def _try_step(
-        self, samples: Sequence[Sample], summary: dict[str, Any]
-    ) -> tuple[StepMetrics, BatchRefused | None]:
-        """Take the step, or count why it was refused."""
-        try:
-            if out := list(breaches(summary, self.config.guards)):
-                raise GuardBreach("; ".join(out))
-            result = await self.fleet.step(samples, self.version)
-        except BatchRefused as error:
-            self.recovery.refuse(error)
-            return StepMetrics(), error
-        if samples:
-            self.recovery.accept(samples)
-        return result, None
-
-    async def _roll_back(self) -> dict[str, float]:
-        """Serve and train the last good weights again, under a version of their own."""
-        found = checkpoint.candidates(self.folder / "checkpoints")
-        meta, path = self.recovery.choose(found)
-        await self.fleet.load(str(path))
-        published = await self._publish()
-        self.recovery.rolled_back(self.version)
-        self.store.remember(self.step, self._learner_state())
-        log.warning(
-            "rolled back to the weights of version %d (step %d), now version %d; what newer ones "
-            "sampled is left out", meta.version, meta.step, self.version,
-        )  # fmt: skip
-        await self._save()
-        return {**published, "rolled_back_to": float(meta.version)}
-
-    def _learner_state(self) -> dict[str, Any]:
-        return {"baselines": self.baselines.values, "recovery": self.recovery.state()}
-
-    def _annotate(self, group: str) -> GroupOutcome:
-        """Annotate a group; one that became too stale is dropped or masked, with that reason."""
-        episodes = [e for e in self.store.group(group) if e.reward is not None]
-        oldest = min((v for e in episodes if (v := e.oldest_version) is not None), default=None)
-        rewards = [float(e.reward) for e in episodes if e.reward is not None]
-        if oldest is not None and oldest < self.recovery.floor:
-            return GroupOutcome([], "rolled_back", rewards)
-        rollout = self.config.rollout
-        bound = self.version - rollout.max_staleness
-        stale = oldest is not None and oldest < bound
-        if stale and rollout.staleness != "mask":
-            return GroupOutcome([], "stale", rewards)
-        outcome = annotate_group(
-            episodes, self.config.algorithm, rollout, self.signals, self.baselines
-        )
-        if not stale:
-            return outcome
-        samples, masked = staleness.mask(outcome.samples, bound)
-        outcome.skipped["stale_tokens"] += masked
-        return replace(outcome, samples=samples, outcome=outcome.outcome if samples else "stale")
-
-    async def _publish(self) -> dict[str, float]:
-        timings = await self.fleet.publish(self.version + 1)
-        self.version += 1
-        return timings
-
-    async def _save(self) -> None:
-        if self._saved != (self.step, self.version) and self.version > 0:
-            await self.fleet.save(self.step, self.version, self.warmed)
-            self._saved = (self.step, self.version)
-
-    async def _save_if_whole(self) -> None:
-        """Save on the way out of an error, unless it struck in the middle of a step: then the last
-        checkpoint is the truth. The error itself is what the run reports."""
-        if self._stepping:
-            return
-        try:
-            await self._save()
-        except RlError as error:
-            log.warning("not saved: %s", error)
 
     # ------------------------------------------------------------- inside
 
@@ -381,7 +216,3 @@ class Controller:
         async with asyncio.TaskGroup() as group:
             for call in calls:
                 group.create_task(bounded(call))
-
-    def _first_loss(self, kind: str) -> str:
-        lost = self.store.losses(kind)
-        return f"{lost[0][1]}: {lost[0][2]}" if lost else "there were none to play"
