@@ -42,6 +42,7 @@ python -m serving model=NAME [key=value…]
   max_requests  4096: replies sampled or waiting at once, further requests get 429
   max_body_mb   32: largest request
   adapter_by_user  no: yes serves a caller whose name is that of a loaded adapter with it
+  durable       no: yes ends a reply only when its turn is on disk; wants sessions=
   redact        module:function that changes a recorded turn, or returns None to drop it
   threads       CPU threads of the engine, 0: torch's own choice
   max_slots     48: requests decoded at once, more wait
@@ -66,6 +67,7 @@ DEFAULTS: dict[str, str | int] = {
     "max_requests": 4096,
     "max_body_mb": 32,
     "adapter_by_user": "no",
+    "durable": "no",
     "redact": "",
     **asdict(EngineOptions()),
 }
@@ -131,8 +133,11 @@ def server_options(options: dict[str, str | int]) -> "ServerOptions":
     from .keys import read_keys
     from .server import ServerOptions
 
-    if options["adapter_by_user"] not in ("yes", "no"):
-        raise UsageError(f"adapter_by_user is yes or no, not {options['adapter_by_user']!r}")
+    for name in ("adapter_by_user", "durable"):
+        if options[name] not in ("yes", "no"):
+            raise UsageError(f"{name} is yes or no, not {options[name]!r}")
+    if options["durable"] == "yes" and not options["sessions"]:
+        raise UsageError("durable=yes needs sessions=FOLDER, where turns are to be kept")
     for name in ("max_requests", "max_body_mb"):
         if int(options[name]) < 1:
             raise UsageError(f"{name} must be at least 1")
@@ -148,6 +153,7 @@ def server_options(options: dict[str, str | int]) -> "ServerOptions":
         max_requests=int(options["max_requests"]),
         max_body_bytes=int(options["max_body_mb"]) << 20,
         adapter_by_user=options["adapter_by_user"] == "yes",
+        durable=options["durable"] == "yes",
         redact=_named(str(options["redact"])) if options["redact"] else None,
     )
 

@@ -188,6 +188,7 @@ class Handlers:
                 status=404,
                 field="id",
             )
+        await self._gateway.settle()
         return web.json_response({"id": turn_id, "object": "feedback", "session": turn.session})
 
     async def sessions(self, request: web.Request) -> web.Response:
@@ -240,6 +241,7 @@ class Handlers:
     async def forget(self, request: web.Request) -> web.Response:
         name = request.match_info["id"]
         num = self._gateway.sessions.forget(request[OWNER], name)
+        await self._gateway.settle()
         return web.json_response({"id": name, "object": "session.deleted", "num_turns": num})
 
     async def health(self, request: web.Request) -> web.Response:

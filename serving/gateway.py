@@ -8,10 +8,11 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -31,6 +32,9 @@ MOST_BYTES_PER_TOKEN = 32  # of a prompt's average; real text has 3 to 6
 ANY_MODEL = "default"
 BUSY_RETRY_S = 2.0
 RENDER_HERE_BYTES = 8192
+SETTLE_TIMEOUT_S = 30.0  # then a reply is sent although its turn may not be on disk
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -56,6 +60,8 @@ class Gateway:
         adapter_by_user: serve a caller whose name is that of a loaded adapter with it.
         limits: see ``Limits``.
         redact: changes a turn before it is recorded; None in its place records nothing.
+        settled: makes a future that is done when what was recorded so far is on disk; replies then
+            end only after theirs is. None: they do not wait.
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class Gateway:
         adapter_by_user: bool = False,
         limits: Limits | None = None,
         redact: Callable[[Turn], Turn | None] | None = None,
+        settled: "Callable[[], Future[None]] | None" = None,
     ) -> None:
         self.engine = engine
         self.renderer = renderer
@@ -76,6 +83,7 @@ class Gateway:
         self.recorder = Recorder(self.sessions, redact)
         self.limits = limits or Limits()
         self._adapter_by_user = adapter_by_user
+        self._settled = settled
         self._num_running = 0
         self._drifts: Counter[str] = Counter()
         self._renders = ThreadPoolExecutor(1, thread_name_prefix="render")
@@ -164,6 +172,7 @@ class Gateway:
             answers.append([self.reader(job).read(task.result()) for task in sampled])
             for index, answer in enumerate(answers[-1]):
                 self.record(job, index, answer)
+        await self.settle()
         return answers
 
     def reader(self, job: Job) -> ReplyReader:
@@ -197,6 +206,19 @@ class Gateway:
     def record(self, job: Job, index: int, answer: Answer) -> None:
         """Remember a choice for the session's next turn and for the learner."""
         self.recorder.record(job, index, answer)
+
+    async def settle(self) -> None:
+        """Wait until what was recorded and said so far is on disk, where that was asked for.
+
+        A disk that refuses or hangs costs nobody a reply: the journal counts and logs the loss.
+        """
+        if self._settled is None:
+            return
+        try:
+            async with asyncio.timeout(SETTLE_TIMEOUT_S):
+                await asyncio.wrap_future(self._settled())
+        except TimeoutError:
+            logger.error("the disk took no turn in %g s; replies go on", SETTLE_TIMEOUT_S)
 
     def stats(self) -> Mapping[str, Any]:
         """Engine's counters, recorded turns, prompts by drift class, turns by fitness."""

@@ -1,8 +1,13 @@
 """Turns and feedback kept over restarts, in one SQLite file. A ``sessions.Sink``.
 
-Writing happens in a thread of its own that commits what has gathered, so that a reply never waits
-for the disk; ``flush`` waits until all is safe. The file is made readable for its owner alone: it
-holds what people said.
+Writing happens in a thread of its own that commits what has gathered. ``settled`` tells when what
+was written so far is committed; ``flush`` waits for it. A commit outlives the process, killed or
+not: it is in the write-ahead log, which is the kernel's by then (``synchronous=NORMAL``). Only a
+machine that loses its power may take the last commits with it, never the file. The file is made
+readable for its owner alone: it holds what people said.
+
+Rows are numbered in the order of their commits, a number is never given twice, and a turn is
+written once. ``Reader`` is for other processes: it follows these numbers.
 """
 
 import contextlib
@@ -11,8 +16,11 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 from .turns import Feedback, Turn
 
@@ -37,9 +45,14 @@ CREATE TABLE IF NOT EXISTS feedback (
     body TEXT NOT NULL                -- JSON of serving.turns.Feedback
 );
 CREATE INDEX IF NOT EXISTS feedback_on ON feedback (turn);
+CREATE TABLE IF NOT EXISTS forgotten (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    turn TEXT NOT NULL                -- id of a turn that was removed
+);
 """
 
 _Write = Callable[[sqlite3.Connection], object]
+_Row = TypeVar("_Row")
 
 
 class Journal:
@@ -58,18 +71,21 @@ class Journal:
         self.path.touch(mode=0o600)
         self._database = sqlite3.connect(self.path, check_same_thread=False)
         self._database.execute("PRAGMA journal_mode=WAL")
+        self._database.execute("PRAGMA synchronous=NORMAL")
         self._database.executescript(_SCHEMA)
-        self._writes: queue.SimpleQueue[_Write | threading.Event | None] = queue.SimpleQueue()
+        self._writes: queue.SimpleQueue[_Write | Future[None] | None] = queue.SimpleQueue()
         self.num_lost = 0  # writes the disk refused
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
     def turn(self, turn: Turn) -> None:
-        """Keep a turn."""
+        """Keep a turn; one whose id is known is left as it is."""
         row = (turn.id, turn.owner, turn.session, turn.line())
         self._writes.put(
             lambda db: db.execute(
-                "INSERT OR REPLACE INTO turns (id, owner, session, body) VALUES (?, ?, ?, ?)", row
+                "INSERT INTO turns (id, owner, session, body) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (id) DO NOTHING",  # REPLACE would number it anew
+                row,
             )
         )
 
@@ -81,10 +97,14 @@ class Journal:
         )
 
     def forget(self, owner: str, session: str) -> None:
-        """Remove a session."""
+        """Remove a session; the ids of its turns are kept, so that a ``Reader`` learns of it."""
 
         def write(db: sqlite3.Connection) -> None:
             ours = "owner = ? AND session = ?"
+            db.execute(
+                f"INSERT INTO forgotten (turn) SELECT id FROM turns WHERE {ours} ORDER BY seq",
+                (owner, session),
+            )
             db.execute(
                 f"DELETE FROM feedback WHERE turn IN (SELECT id FROM turns WHERE {ours})",
                 (owner, session),
@@ -117,16 +137,26 @@ class Journal:
                 found.append((turn, feedback))
         return found
 
+    def settled(self) -> "Future[None]":
+        """Return what is done when everything so far is on disk, or was refused by it."""
+        done: Future[None] = Future()
+        done.set_running_or_notify_cancel()  # who stops waiting must not take it back
+        self._writes.put(done)
+        return done
+
     def flush(self) -> None:
         """Wait until everything so far is on disk.
 
         Raises:
             TimeoutError: the disk did not take it in a minute.
         """
-        done = threading.Event()
-        self._writes.put(done)
-        if self._thread.is_alive() and not done.wait(FLUSH_TIMEOUT_S):
-            raise TimeoutError(f"{self.path} was not written in {FLUSH_TIMEOUT_S:g} s")
+        done = self.settled()
+        if not self._thread.is_alive():
+            return
+        try:
+            done.result(FLUSH_TIMEOUT_S)
+        except TimeoutError:
+            raise TimeoutError(f"{self.path} was not written in {FLUSH_TIMEOUT_S:g} s") from None
 
     def close(self) -> None:
         """Write what is left and close. Idempotent."""
@@ -147,8 +177,8 @@ class Journal:
                 batch.append(self._writes.get())
             self._write([write for write in batch if callable(write)])
             for item in batch:
-                if isinstance(item, threading.Event):
-                    item.set()
+                if isinstance(item, Future):
+                    item.set_result(None)
             if None in batch:
                 return
 
@@ -166,3 +196,88 @@ class Journal:
                 return
             self.num_lost += 1
             logger.error("%s: a turn or feedback is lost: %s", self.path, error)
+
+
+class Reader:
+    """The journal seen from another process, which follows it by numbers. A context manager.
+
+    Never writes; a file that is not there yet reads as empty. Numbers grow in the order of the
+    commits, with gaps; a row that is there stays under its number until its session is forgotten.
+
+    Example:
+        >>> with Reader(Path("sessions")) as reader:
+        ...     for seq, turn in reader.turns_after(0, most=100):
+        ...         print(seq, turn.id)
+
+    Args:
+        folder: the journal's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self._database: sqlite3.Connection | None = None
+
+    def turns_after(self, seq: int, most: int) -> list[tuple[int, Turn]]:
+        """Return the turns behind a number, oldest first; unreadable ones are left out.
+
+        Raises:
+            sqlite3.Error: the file is damaged.
+        """
+        return self._after("turns", "body", seq, most, lambda text: Turn.from_json(_fields(text)))
+
+    def feedback_after(self, seq: int, most: int) -> list[tuple[int, Feedback]]:
+        """Return the feedback behind a number, oldest first; raises as ``turns_after`` does."""
+        return self._after("feedback", "body", seq, most, lambda text: Feedback(**_fields(text)))
+
+    def forgotten_after(self, seq: int, most: int) -> list[tuple[int, str]]:
+        """Return the ids of removed turns behind a number; raises as ``turns_after`` does.
+
+        Whoever has copies of them has to remove these.
+        """
+        return self._after("forgotten", "turn", seq, most, str)
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _after(
+        self, table: str, column: str, seq: int, most: int, parse: Callable[[str], _Row]
+    ) -> list[tuple[int, _Row]]:
+        found: list[tuple[int, _Row]] = []
+        while rows := self._select(table, column, seq, most):
+            for seq, text in rows:
+                try:
+                    found.append((seq, parse(text)))
+                except (KeyError, TypeError, ValueError) as error:
+                    logger.warning("%s: %s %d cannot be read: %r", self.path, table, seq, error)
+            if found:
+                break
+        return found
+
+    def _select(self, table: str, column: str, seq: int, most: int) -> list[tuple[int, str]]:
+        if self._database is None:
+            if not self.path.exists():
+                return []
+            address = f"file:{quote(str(self.path))}?mode=ro"
+            self._database = sqlite3.connect(address, uri=True, check_same_thread=False)
+        try:
+            return self._database.execute(
+                f"SELECT seq, {column} FROM {table} WHERE seq > ? ORDER BY seq LIMIT ?", (seq, most)
+            ).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):  # its server is about to make it
+                return []
+            raise
+
+
+def _fields(text: str) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = json.loads(text)
+    return fields

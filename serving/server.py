@@ -43,6 +43,8 @@ class ServerOptions:
         max_body_bytes: of a request; more gets 413.
         adapter_by_user: serve a caller whose name is that of a loaded adapter with it.
         redact: changes a turn before it is recorded; returning None records nothing.
+        durable: a reply's last event waits until its turn is on disk, and so does the answer to
+            feedback; wants ``sessions``.
     """
 
     admin_key: str | None = None
@@ -55,6 +57,7 @@ class ServerOptions:
     max_body_bytes: int = MAX_BODY_BYTES
     adapter_by_user: bool = False
     redact: Callable[[Turn], Turn | None] | None = None
+    durable: bool = False
 
 
 class PolicyServer:
@@ -68,7 +71,7 @@ class PolicyServer:
         options: see ``ServerOptions``.
 
     Raises:
-        ValueError: a key or a port that cannot be.
+        ValueError: a key or a port that cannot be, or ``durable`` without a folder.
         OSError, sqlite3.Error: the sessions' folder cannot be used.
     """
 
@@ -90,6 +93,8 @@ class PolicyServer:
         self._keys = Keys(self.api_key, options.admin_key, options.other_keys)
         if not 0 <= port <= LAST_PORT:
             raise ValueError(f"port must be 0..{LAST_PORT}, not {port}")
+        if options.durable and options.sessions is None:
+            raise ValueError("durable=True needs sessions=FOLDER, where turns are to be kept")
         self.base_url = ""
         self._options = options
         self._journal = None if options.sessions is None else Journal(options.sessions)
@@ -101,6 +106,7 @@ class PolicyServer:
             adapter_by_user=options.adapter_by_user,
             limits=Limits(options.max_requests),
             redact=options.redact,
+            settled=self._journal.settled if self._journal and options.durable else None,
         )
         self._address = (host, port)
         self._loop: asyncio.AbstractEventLoop | None = None

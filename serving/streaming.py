@@ -81,6 +81,7 @@ async def sample(gateway: Gateway, job: Job) -> AsyncGenerator[Progress | End, N
                 answer = reader.answer(tickets[index].future.result())
                 ended.add(index)
                 gateway.record(job, index, answer)
+                await gateway.settle()
                 yield End(index, answer)
     finally:
         cut = [index for index in range(len(tickets)) if index not in ended]
