@@ -5,11 +5,11 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from rl.errors import ConfigError
 from rl.judge.feedback import from_feedback
+from rl.judge.model import Endpoint, ModelJudge
 from rl.judge.rules import from_rules
 from rl.judge.settings import LOCAL, JudgeConfig
 from rl.judge.types import Exchange, Judge, Judgement
@@ -27,21 +27,6 @@ class Resource(Protocol):
     async def close(self) -> None:
         """Let go of it; safe to call again."""
         ...
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """A server of judge answers.
-
-    Attributes:
-        url: base URL, the part before ``/chat/completions``.
-        key: sent as bearer token; "" sends none.
-        model: the ``model`` field of requests.
-    """
-
-    url: str
-    key: str = ""
-    model: str = "default"
 
 
 class Pipeline:
@@ -104,10 +89,9 @@ def build(
         return Pipeline(judges)
     if settings.model == "default":
         return Pipeline(judges)
-    environ = os.environ if environ is None else environ
-    endpoint = _endpoint(settings, policy, environ)
-    del endpoint
-    return Pipeline(judges)
+    endpoint = _endpoint(settings, policy, os.environ if environ is None else environ)
+    model = ModelJudge(endpoint, settings)
+    return Pipeline((*judges, model), (model,))
 
 
 def _endpoint(

@@ -21,7 +21,7 @@ class JudgeConfig(Section):
     votes: int = Field(3, ge=1, le=31, description="answers asked of a judge model per exchange")
     temperature: float = Field(0.6, ge=0, le=2, description="of the votes")
     max_tokens: int = Field(256, ge=16, description="most tokens of one vote")
-    timeout_s: float = Field(60.0, gt=0, description="for one vote, waiting for a place included")
+    timeout_s: float = Field(60.0, gt=0, description="for one vote, from when it is sent")
     concurrency: int = Field(8, ge=1, description="votes asked for at once")
     history_chars: int = Field(
         6000, ge=0, description="most characters of earlier messages shown to a judge model"
