@@ -9,7 +9,9 @@ import asyncio
 import logging
 import secrets
 import shutil
+import time
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -19,7 +21,7 @@ from agents.types import Episode, StopReason
 from rl.errors import RlError, RunError, StalledError
 from rl.settings import RunConfig
 from rl.types import Sample, StepMetrics
-from rl.workers import PolicyAddress, PolicyHost, RolloutWorker, TrainerHost
+from rl.workers import PolicyAddress, PolicyHost, RolloutWorker, Serving, TrainerHost
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -61,6 +63,20 @@ class Fleet(Protocol):
 
     async def export(self, folder: str) -> str: ...
 
+    async def score(
+        self, token_ids: Sequence[Sequence[int]], temperature: float
+    ) -> list[list[float]]:
+        """Return the served policy's log-probs of the 2nd to last token of each sequence.
+
+        Raises:
+            PolicyError: no answer.
+        """
+        ...
+
+    async def push_quality(self, version: int, score: float, judged: int) -> None:
+        """Show users how the latest replies were judged; a server that is away is no error."""
+        ...
+
 
 class RayFleet:
     """The fleet on Ray. An async context manager.
@@ -69,12 +85,22 @@ class RayFleet:
         config: of the run.
         run_id: unique; part of every label and name.
         folder: the run folder.
+        serving: where and how the policy is served; by default to this run's workers alone.
+        num_workers: rollout workers; by default the configuration's number.
     """
 
-    def __init__(self, config: RunConfig, run_id: str, folder: Path) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        run_id: str,
+        folder: Path,
+        serving: Serving | None = None,
+        num_workers: int | None = None,
+    ) -> None:
         self.config, self.run_id, self.folder = config, run_id, folder
-        self.api_key = secrets.token_urlsafe(24)
-        self.address = PolicyAddress("", self.api_key)
+        self.serving = serving or Serving(secrets.token_urlsafe(24))
+        self.num_workers = config.rollout.workers if num_workers is None else num_workers
+        self.address = PolicyAddress("", self.serving.api_key)
         self.publish_folder = _publish_folder(run_id, folder, config.ray.address is None)
         self._policy: Any = None
         self._trainer: Any = None
@@ -88,7 +114,7 @@ class RayFleet:
     @property
     def slots(self) -> int:
         """Episodes that can run at once."""
-        return self.config.rollout.workers * self.config.rollout.episodes_per_worker
+        return self.num_workers * self.config.rollout.episodes_per_worker
 
     async def __aenter__(self) -> "RayFleet":
         try:
@@ -100,11 +126,11 @@ class RayFleet:
 
     async def _start(self) -> None:
         self._init_ray()
-        await self._start_policy(port=0)
+        await self._start_policy(self.serving.port)
         self._trainer = _actor(TrainerHost, name=f"{self.run_id}-trainer").remote(
             self.config, self.folder, self.publish_folder
         )
-        for _ in range(self.config.rollout.workers):
+        for _ in range(self.num_workers):
             self._start_worker()
         await _called(
             self._trainer.start.remote(), START_TIMEOUT_S, "the trainer to load the model"
@@ -195,6 +221,22 @@ class RayFleet:
         """Write the trained model."""
         return str(await self._trainer_call("export", folder))
 
+    async def score(
+        self, token_ids: Sequence[Sequence[int]], temperature: float
+    ) -> list[list[float]]:
+        """Ask the policy server. Raises ``PolicyError``."""
+        scored: list[list[float]] = await self._client.score(token_ids, temperature)
+        return scored
+
+    async def push_quality(self, version: int, score: float, judged: int) -> None:
+        """Tell the policy server; it shows the curve."""
+        from serving.errors import PolicyError
+
+        try:
+            await self._client.push_quality(version, score, judged, time.time())
+        except PolicyError as error:
+            log.warning("the curve of quality was not updated: %s", error)
+
     # ------------------------------------------------------------- inside
 
     def _init_ray(self) -> None:
@@ -224,14 +266,15 @@ class RayFleet:
 
         self._generation += 1
         self._policy = _actor(PolicyHost, name=f"{self.run_id}-policy-{self._generation}").remote(
-            self.config, self.api_key, port
+            self.config, replace(self.serving, port=port)
         )
         base_url = await _called(
             self._policy.start.remote(), START_TIMEOUT_S, "the policy server to start"
         )
-        self.address = PolicyAddress(str(base_url), self.api_key)
+        self.address = PolicyAddress(str(base_url), self.serving.api_key)
         if self._client is None:
-            self._client = PolicyClient(self.address.base_url, self.api_key)
+            key = self.serving.admin_key or self.serving.api_key
+            self._client = PolicyClient(self.address.base_url, key)
         if self._published is not None:
             await self._load_weights(*self._published)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rl.judge.settings import JudgeConfig
 from rl.methodsettings import AnyAlgorithm, GrpoConfig, Section
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
@@ -170,6 +171,24 @@ class EngineConfig(Section):
     context: int = Field(1024, ge=64, description="most tokens of prompt and reply")
 
 
+class ChatConfig(Section):
+    """env=chat: when turns are judged and when they are learned from."""
+
+    users: Literal["live", "simulated"] = Field(
+        "live", description="live: serve and learn from real talk; simulated: clawgym/Chat-v0"
+    )
+    batch: int = Field(8, ge=1, description="turns with a signal in one optimiser step")
+    max_wait_s: float = Field(
+        600.0, gt=0, description="the oldest such turn waits no longer, however few there are"
+    )
+    idle_s: float = Field(900.0, gt=0, description="silence after which a last reply is judged")
+    feedback_grace_s: float = Field(
+        20.0, ge=0, description="after feedback, wait for more of it or the next message"
+    )
+    host: str = Field("127.0.0.1", description="address to serve at")
+    port: int = Field(0, ge=0, le=65535, description="0: a free one, kept over resumes")
+
+
 class RayConfig(Section):
     """Where Ray runs."""
 
@@ -196,4 +215,6 @@ class RunConfig(Section):
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     engine: EngineConfig = EngineConfig()
+    chat: ChatConfig = ChatConfig()
+    judge: JudgeConfig = JudgeConfig()
     ray: RayConfig = RayConfig()

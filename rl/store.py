@@ -14,14 +14,16 @@ import sqlite3
 import threading
 import zlib
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
 
 from agents.types import Episode
 from rl.errors import StoreError
+from rl.types import TurnSignal
 
-SCHEMA_VERSION = 2  # 1: without the learner's state, and without a number in the file
+SCHEMA_VERSION = 3  # 1: without the learner's state; 2: without signals
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS episodes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -43,12 +45,19 @@ CREATE TABLE IF NOT EXISTS batches (
     step INTEGER NOT NULL,           -- the optimiser step that consumed it
     outcome TEXT NOT NULL            -- 'trained', or why the group was dropped
 );
+CREATE TABLE IF NOT EXISTS signals (
+    episode_id TEXT NOT NULL,
+    turn INTEGER NOT NULL,
+    body TEXT NOT NULL,              -- JSON of rl.types.TurnSignal
+    PRIMARY KEY (episode_id, turn)
+);
 CREATE TABLE IF NOT EXISTS learner (
     step INTEGER PRIMARY KEY,
     state TEXT NOT NULL              -- JSON: baselines and the like after this optimiser step
 );
 """
 _REMEMBER = "INSERT OR REPLACE INTO learner VALUES (?, ?)"
+_SIGNAL = "INSERT OR REPLACE INTO signals VALUES (?, ?, ?)"
 
 # forgiven failures of training episodes count as such
 _OF_KIND = "(kind = ? OR (kind = 'forgiven' AND ? = 'train'))"
@@ -86,8 +95,11 @@ class Store:
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"{folder}: cannot open the store: {error}") from error
 
-    def append(self, episode: Episode, kind: str = "train") -> bool:
-        """Write an episode; when this returns it survives a crash.
+    def append(
+        self, episode: Episode, kind: str = "train", signals: Sequence[TurnSignal] = ()
+    ) -> bool:
+        """Write an episode and what is known about its turns; when this returns it survives a
+        crash.
 
         Returns:
             False when an episode of this id was there already; nothing is written then. Only one
@@ -118,12 +130,52 @@ class Store:
                             payload,
                         ),
                     )
+                    if cursor.rowcount:
+                        self._db.executemany(_SIGNAL, _signal_rows(signals))
                 if cursor.rowcount:
                     self._log.write(json.dumps(_for_people(episode, kind)) + "\n")
                     self._log.flush()
             except (OSError, sqlite3.Error) as error:
                 raise StoreError(f"episode {episode.id} could not be stored: {error}") from error
             return bool(cursor.rowcount)
+
+    def say(self, signals: Sequence[TurnSignal]) -> None:
+        """Replace what is known about turns.
+
+        Raises:
+            StoreError: the disk refused.
+        """
+        with self._lock:
+            try:
+                with self._db:
+                    self._db.executemany(_SIGNAL, _signal_rows(signals))
+            except sqlite3.Error as error:
+                raise StoreError(f"{len(signals)} signals could not be kept: {error}") from error
+
+    def signals(self, episode_id: str) -> dict[int, TurnSignal]:
+        """Return what is known about an episode's turns, by turn index."""
+        rows = self._query("SELECT turn, body FROM signals WHERE episode_id = ?", (episode_id,))
+        return {turn: TurnSignal.from_json(json.loads(body)) for turn, body in rows}
+
+    def ids(self, kind: str = "train") -> set[str]:
+        """Return the ids of all episodes of a kind."""
+        return {name for (name,) in self._query("SELECT id FROM episodes WHERE kind = ?", (kind,))}
+
+    def remove(self, episode_ids: Sequence[str]) -> int:
+        """Remove episodes and what was said of them, for good; return how many there were. That
+        their groups were trained stays on record, without a word of what was in them.
+
+        Raises:
+            StoreError: the disk refused.
+        """
+        rows = [(name,) for name in episode_ids]
+        with self._lock:
+            try:
+                with self._db:
+                    self._db.executemany("DELETE FROM signals WHERE episode_id = ?", rows)
+                    return self._db.executemany("DELETE FROM episodes WHERE id = ?", rows).rowcount
+            except sqlite3.Error as error:
+                raise StoreError(f"{len(rows)} episodes could not be removed: {error}") from error
 
     def group(self, group_id: str, kind: str = "train") -> list[Episode]:
         """Return a group's stored episodes in order of arrival, failed ones included."""
@@ -315,6 +367,10 @@ def _decode(payload: bytes) -> Episode:
         return Episode.from_json(json.loads(zlib.decompress(payload)))
     except (TypeError, KeyError, ValueError, zlib.error) as error:
         raise StoreError(f"an episode of the store cannot be read: {error}") from error
+
+
+def _signal_rows(signals: Sequence[TurnSignal]) -> list[tuple[str, int, str]]:
+    return [(s.episode_id, s.turn, json.dumps(s.to_json())) for s in signals]
 
 
 def _for_people(episode: Episode, kind: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Train: ``python -m rl.train env=terminal|swe [recipe=FILE|NAME] [run=FOLDER] [key=value…]``.
+"""Train: ``python -m rl.train env=terminal|swe|chat [recipe=FILE|NAME] [run=FOLDER] [key=value…]``.
 
 Only this file parses arguments, opens the run folder and turns errors into exit codes: 0 done,
 1 the run failed, 2 a user's mistake, 3 the environment is missing something, 130 interrupted.
@@ -12,10 +12,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rl.errors import ConfigError, RlError, RunError
 
@@ -27,7 +27,8 @@ log = logging.getLogger("rl.train")
 
 HELP = """usage: python -m rl.train env=NAME [key=value…]
 
-  env=terminal|swe         what to train on
+  env=terminal|swe         play and learn tasks
+  env=chat                 serve the model to people and programs, and learn from what they say
   recipe=FILE|NAME         settings on top of the environment's own (recipes/*.yaml); recipe=smoke
                            plays the whole loop in minutes
   algorithm=NAME           grpo, dr_grpo, rloo, gspo, cispo, stepwise, binary, opd, opd_topk,
@@ -77,6 +78,8 @@ def _train(arguments: Sequence[str]) -> int:
 
     config = resolve(arguments)
     folder = _run_folder(config)
+    if is_live(config):
+        return _serve_and_learn(config, folder)
     select(config)  # a user's mistake is said before anything is built
     with _owned(folder, fresh=config.resume is None):
         _prepare(config)
@@ -84,13 +87,55 @@ def _train(arguments: Sequence[str]) -> int:
         log.info("%s\n%s", folder, plan.describe(config, tasks.train, tasks.heldout))
         _write_whole(folder / "config.json", json.dumps(config.model_dump(), indent=2) + "\n")
         started = time.monotonic()
-        code = asyncio.run(_supervise(config, folder, tasks))
+        code = asyncio.run(_interruptible(_play_and_learn(config, folder, tasks)))
         path = report.write(folder)
     word = "done" if code == 0 else "stopped and saved"
     log.info("%s after %s; report: %s", word, clock(time.monotonic() - started), path)
     if code == 130:
         log.info("go on with: python -m rl.train resume=%s", folder)
     return code
+
+
+def is_live(config: "RunConfig") -> bool:
+    """Whether a run learns from real conversations instead of tasks."""
+    return config.env == "chat" and config.chat.users == "live"
+
+
+def _serve_and_learn(config: "RunConfig", folder: Path) -> int:
+    """Run live chat until it is interrupted."""
+    from rl import report
+    from rl.console import clock
+    from rl.live import service
+    from serving.models import resolve as resolve_model
+
+    keys = service.keys()
+    resolve_model(config.model)
+    with _owned(folder, fresh=config.resume is None):
+        log.info("%s\n%s", folder, service.describe(config))
+        _write_whole(folder / "config.json", json.dumps(config.model_dump(), indent=2) + "\n")
+        started = time.monotonic()
+        code = asyncio.run(_interruptible(service.run(config, folder, keys)))
+        path = report.write(folder)
+    log.info("stopped after %s; report: %s", clock(time.monotonic() - started), path)
+    if code == 130:
+        log.info("go on with: python -m rl.train resume=%s", folder)
+    return code
+
+
+async def _interruptible(call: Coroutine[Any, Any, None]) -> int:
+    """Await; the first interrupt saves and stops, the second stops at once."""
+    task = asyncio.current_task()
+    assert task is not None
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _interrupt, task, loop)
+    try:
+        await call
+    except asyncio.CancelledError:
+        return 130
+    except BaseExceptionGroup as group:
+        raise _first(group) from group
+    return 0
 
 
 def _run_folder(config: "RunConfig") -> Path:
@@ -148,8 +193,8 @@ def _prepare(config: "RunConfig") -> None:
     resolve_model(config.model)
 
 
-async def _supervise(config: "RunConfig", folder: Path, tasks: "TaskSets") -> int:
-    """Run the controller; the first interrupt saves and stops, the second stops at once."""
+async def _play_and_learn(config: "RunConfig", folder: Path, tasks: "TaskSets") -> None:
+    """Run the controller."""
     from envs.sandbox.reaper import Reaper
     from rl.controller import Controller
     from rl.fleet import RayFleet
@@ -157,26 +202,12 @@ async def _supervise(config: "RunConfig", folder: Path, tasks: "TaskSets") -> in
     from rl.store import Store
 
     run_id = f"{folder.name}-{os.getpid()}"
-    task = asyncio.current_task()
-    assert task is not None
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _interrupt, task, loop)
-    metrics = Metrics(folder)
-    try:
-        with Store(folder) as store, Reaper(run_id=run_id):
-            async with RayFleet(config, run_id, folder) as fleet:
-                log.info("policy at %s (key %s)", fleet.address.base_url, fleet.address.api_key)
-                controller = Controller(config, folder, fleet, tasks, store, metrics)
-                await controller.run()
-                log.info("model: %s", await fleet.export(str(folder / "model")))
-    except asyncio.CancelledError:
-        return 130
-    except BaseExceptionGroup as group:
-        raise _first(group) from group
-    finally:
-        metrics.close()
-    return 0
+    with closing(Metrics(folder)) as metrics, Store(folder) as store, Reaper(run_id=run_id):
+        async with RayFleet(config, run_id, folder) as fleet:
+            log.info("policy at %s (key %s)", fleet.address.base_url, fleet.address.api_key)
+            controller = Controller(config, folder, fleet, tasks, store, metrics)
+            await controller.run()
+            log.info("model: %s", await fleet.export(str(folder / "model")))
 
 
 def _interrupt(task: "asyncio.Task[object]", loop: asyncio.AbstractEventLoop) -> None:

@@ -11,7 +11,7 @@ Example: a two-turn episode whose second prompt continues the first exactly is o
     turns_L      = -1…-1    0…0        -1…-1                       1…1
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -127,6 +127,17 @@ class TurnSignal:
     def __post_init__(self) -> None:
         if self.score not in (None, -1, 0, 1):
             raise ValueError(f"turn {self.turn} of {self.episode_id}: score {self.score}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values; of hints their words alone, since a teacher's numbers age."""
+        names = ("episode_id", "turn", "score", "confidence", "subject", "process", "reason")
+        kept: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return {**kept, "hints": [hint.text for hint in self.hints]}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> "TurnSignal":
+        """Return the signal that ``to_json`` wrote."""
+        return cls(**{**row, "hints": tuple(Hint(text) for text in row["hints"])})
 
 
 @dataclass(frozen=True)

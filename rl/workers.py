@@ -24,6 +24,8 @@ from rl.types import Sample, StepMetrics
 
 log = logging.getLogger(__name__)
 
+LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True)
 class PolicyAddress:
@@ -31,6 +33,24 @@ class PolicyAddress:
 
     base_url: str
     api_key: str
+
+
+@dataclass(frozen=True)
+class Serving:
+    """How a run's policy is served beyond its engine.
+
+    Attributes:
+        api_key: clients must show it.
+        admin_key: opens the learner's routes; "": the API key does.
+        host, port: port 0 picks a free one; a restart passes the old one on.
+        journal: folder in which turns stay, each on disk before its reply ends; None: in memory.
+    """
+
+    api_key: str
+    admin_key: str = ""
+    host: str = LOOPBACK
+    port: int = 0
+    journal: Path | None = None
 
 
 class RolloutWorker:
@@ -114,12 +134,11 @@ class PolicyHost:
 
     Args:
         config: of the run.
-        api_key: clients must show it.
-        port: 0 picks a free one; a restart passes the old one on.
+        serving: address and keys.
     """
 
-    def __init__(self, config: RunConfig, api_key: str, port: int = 0) -> None:
-        self.config, self.api_key, self.port = config, api_key, port
+    def __init__(self, config: RunConfig, serving: Serving) -> None:
+        self.config, self.serving = config, serving
         self.base_url = ""
         self.engine: Any = None
         self.server: Any = None
@@ -135,9 +154,9 @@ class PolicyHost:
         from serving.engines import build_engine
         from serving.models import resolve
         from serving.renderer import Renderer
-        from serving.server import PolicyServer
+        from serving.server import PolicyServer, ServerOptions
 
-        config = self.config
+        config, serving = self.config, self.serving
         folder = resolve(config.model)
         options = EngineOptions(
             threads=config.engine.threads or cores(),
@@ -148,10 +167,15 @@ class PolicyHost:
         self.server = PolicyServer(
             self.engine,
             Renderer(folder),
-            api_key=self.api_key,
-            host=_host(config),
-            port=self.port,
+            api_key=serving.api_key,
+            host=_host(config, serving),
+            port=serving.port,
             model_name=config.model,
+            options=ServerOptions(
+                admin_key=serving.admin_key or None,
+                sessions=serving.journal,
+                durable=serving.journal is not None,
+            ),
         )
         self.base_url = self.server.start()
         return self.base_url
@@ -168,10 +192,10 @@ class PolicyHost:
             self.engine.close()
 
 
-def _host(config: RunConfig) -> str:
-    """Return the address to serve at: loopback on one machine, the node's own on a cluster."""
-    if config.ray.address is None:
-        return "127.0.0.1"
+def _host(config: RunConfig, serving: Serving) -> str:
+    """Return the address to serve at: on a cluster the node's own, unless one was named."""
+    if config.ray.address is None or serving.host != LOOPBACK:
+        return serving.host
     import ray
 
     return str(ray.util.get_node_ip_address())

@@ -33,6 +33,7 @@ class FakeFleet:
         self.trained: list[list[str]] = []
         self.saved: list[tuple[int, int, bool]] = []
         self.loaded: list[str] = []
+        self.quality: list[tuple[int, float, int]] = []
         self.most_running = 0
         self._running = 0
 
@@ -82,6 +83,14 @@ class FakeFleet:
 
     async def export(self, folder: str) -> str:
         return folder
+
+    async def score(
+        self, token_ids: Sequence[Sequence[int]], temperature: float
+    ) -> list[list[float]]:
+        return [[-9.0] * (len(row) - 1) for row in token_ids]
+
+    async def push_quality(self, version: int, score: float, judged: int) -> None:
+        self.quality.append((version, score, judged))
 
 
 def lost(assignment: Assignment) -> Episode:

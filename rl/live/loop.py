@@ -1,0 +1,313 @@
+"""The live run: follow the gateway's journal, judge what has got its next state, learn, publish.
+
+What is judged is in the store before it counts, and a turn is one group, so ``kill -9`` at any
+moment loses no acknowledged turn and trains none twice: after a restart the journal is read again
+and what the store knows is passed over; batches whose weights were lost are formed again.
+
+A judge that is away delays its turns, which is logged; it never becomes a score.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agents.types import Episode
+from rl import hints
+from rl.errors import JudgeUnavailable
+from rl.fleet import Fleet
+from rl.judge.pipeline import Pipeline
+from rl.judge.types import Exchange
+from rl.learner import Learner
+from rl.live import records
+from rl.live.assembly import Assembly
+from rl.live.teacher import Teacher
+from rl.metrics import Metrics
+from rl.settings import RunConfig
+from rl.store import Store
+from rl.types import TurnSignal
+from serving.journal import Reader
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.25
+MOST_READ = 500
+MOST_JUDGED_AT_ONCE = 8
+LONGEST_BACKOFF_S = 60.0
+SCORED = ("binary", "hybrid")  # methods that learn from a score
+HINTED = ("opd", "hybrid")  # methods that learn from a hint
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A judged turn that no step has consumed.
+
+    Attributes:
+        signal: what was found.
+        since: monotonic seconds at which it became ready.
+    """
+
+    signal: TurnSignal
+    since: float
+
+
+class LiveLoop:
+    """Learns from live conversations until it is cancelled, or ``optim.steps`` are done.
+
+    Args:
+        config: of the run.
+        folder: the run folder.
+        fleet: policy server and trainer.
+        store, metrics: open, of the same folder.
+        journal: folder of the gateway's turns.
+        judge: looks at exchanges.
+        teacher: scores hints.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: Path,
+        fleet: Fleet,
+        store: Store,
+        metrics: Metrics,
+        journal: Path,
+        judge: Pipeline,
+        teacher: Teacher,
+    ) -> None:
+        self.config, self.fleet, self.store = config, fleet, store
+        self.learner = Learner(config, folder, fleet, store, metrics, self._signals_of)
+        self.assembly = Assembly(config.chat.idle_s, config.chat.feedback_grace_s)
+        self.counts: Counter[str] = Counter()
+        self._judge, self._teacher = judge, teacher
+        self._reader = Reader(journal)
+        self._cursors = {"turns": 0, "feedback": 0, "forgotten": 0}
+        self._waiting: dict[str, Waiting] = {}  # by episode id, in order of arrival
+        self._taught: dict[str, TurnSignal] = {}
+        self._exchanges: dict[str, Exchange] = {}  # of waiting turns, for late feedback
+        self._replay: deque[list[str]] = deque()
+        self._judging = asyncio.Semaphore(MOST_JUDGED_AT_ONCE)
+        self._changed = asyncio.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Go on from wherever the folder left off.
+
+        Raises:
+            RunError, StoreError, CheckpointError: with the first cause; nothing acknowledged is
+                lost.
+        """
+        freed = await self.learner.resume()
+        self._replay.extend(freed[step] for step in sorted(freed))
+        await self._catch_up()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._spawn(group, self._follow(group))
+                await self._learn()
+                for task in self._tasks:
+                    task.cancel()
+        except asyncio.CancelledError:
+            await asyncio.shield(self.learner.save())
+            raise
+        except BaseException:
+            await self.learner.save_if_whole()
+            raise
+        finally:
+            self._reader.close()
+        await self.learner.save()
+
+    def _spawn(self, group: asyncio.TaskGroup, call: Coroutine[Any, Any, None]) -> None:
+        task = group.create_task(call)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ------------------------------------------------------------- what was said
+
+    async def _catch_up(self) -> None:
+        """Read the journal from its beginning; what is in the store is judged already."""
+        known, consumed = self.store.ids(), self.store.consumed()
+        while rows := await self._read("turns"):
+            for turn in rows:
+                self.assembly.turn(turn, judged=records.episode_id(turn.id) in known)
+        while rows := await self._read("feedback"):
+            for feedback in rows:
+                self.assembly.feedback(feedback)
+        await self._forget()
+        now = time.monotonic()
+        replayed = {name for batch in self._replay for name in batch}
+        for name in self.store.group_ids():
+            signal = self.store.signals(name).get(0)
+            if signal is not None and name not in consumed and name not in replayed:
+                self._waiting[name] = Waiting(signal, now)
+        if known:
+            log.info(
+                "%d judged turns on record, %d of them not yet learned from, %d wait for what "
+                "comes next", len(known), len(self._waiting), self.assembly.num_waiting,
+            )  # fmt: skip
+
+    async def _follow(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            for turn in await self._read("turns"):
+                self.assembly.turn(turn)
+            for feedback in await self._read("feedback"):
+                if not self.assembly.feedback(feedback):
+                    self._spawn(group, self._reconsider(feedback.turn))
+            await self._forget()
+            for exchange in self.assembly.due():
+                self._spawn(group, self._consider(exchange))
+            await asyncio.sleep(POLL_S)
+
+    async def _read(self, table: str) -> list[Any]:
+        """Return the journal's new rows of a table."""
+        read = getattr(self._reader, f"{table}_after")
+        rows = await asyncio.to_thread(read, self._cursors[table], MOST_READ)
+        if rows:
+            self._cursors[table] = rows[-1][0]
+        return [row for _, row in rows]
+
+    async def _forget(self) -> None:
+        """Remove what its user had removed, here too."""
+        while gone := await self._read("forgotten"):
+            names = [records.episode_id(turn_id) for turn_id in gone]
+            self.store.remove(names)
+            for turn_id, name in zip(gone, names, strict=True):
+                self.assembly.remove(turn_id)
+                self._waiting.pop(name, None)
+                self._exchanges.pop(name, None)
+
+    # ------------------------------------------------------------- what it was worth
+
+    async def _consider(self, exchange: Exchange) -> None:
+        """Judge a turn and keep what was found."""
+        signal = await self._judged(exchange)
+        if signal is None:
+            return
+        name = signal.episode_id
+        async with self._changed:
+            self._waiting[name] = Waiting(signal, time.monotonic())
+            self._exchanges[name] = exchange
+            self._changed.notify_all()
+
+    async def _reconsider(self, turn_id: str) -> None:
+        """Feedback came after a turn was judged: it overrides, unless the turn is learned from."""
+        name = records.episode_id(turn_id)
+        exchange = self.assembly.exchange(turn_id, self._exchanges.get(name))
+        if exchange is None or name not in self._waiting:
+            self.counts["late_feedback"] += 1
+            log.info("feedback on a turn that was learned from already, or is not known: not used")
+            return
+        signal = await self._judged(exchange, again=True)
+        async with self._changed:
+            if signal is not None and name in self._waiting:
+                self._waiting[name] = Waiting(signal, self._waiting[name].since)
+                self._changed.notify_all()
+
+    async def _judged(self, exchange: Exchange, *, again: bool = False) -> TurnSignal | None:
+        """Return what is kept of a turn; None when it was removed meanwhile."""
+        async with self._judging:
+            judgement = await self._ask(exchange)
+        turn = self.assembly.get(exchange.id)
+        if turn is None:
+            return None
+        hint = hints.make_hint(exchange, judgement)
+        signal = records.signal_of(turn, exchange, judgement, hint)
+        if again:
+            await asyncio.to_thread(self.store.say, [signal])
+        else:
+            episode = records.episode_of(turn, exchange, judgement)
+            await asyncio.to_thread(self.store.append, episode, "train", [signal])
+        self.counts[f"judged_{judgement.score:+d}"] += 1
+        log.info(
+            "judged %+d by %s%s (version %s)", judgement.score, judgement.source,
+            ", with a hint" if hint else "", turn.versions_T[-1] if turn.versions_T else "?",
+        )  # fmt: skip
+        return signal
+
+    async def _ask(self, exchange: Exchange) -> Any:
+        """Ask until there is an answer."""
+        wait_s = 1.0
+        while True:
+            try:
+                return await self._judge(exchange)
+            except JudgeUnavailable as error:
+                self.counts["judge_unavailable"] += 1
+                log.warning("the judge is away, its turns wait: %s", error)
+                await asyncio.sleep(wait_s)
+                wait_s = min(LONGEST_BACKOFF_S, wait_s * 2)
+
+    # ------------------------------------------------------------- what is learned
+
+    async def _learn(self) -> None:
+        while self.learner.step < self.config.optim.steps:
+            begun = time.monotonic()
+            batch = await self._take()
+            signals = {name: self._known(name) for name in batch}
+            asked = {
+                name: (turn, self.assembly.history(turn.id), signal)
+                for name, signal in signals.items()
+                if signal is not None and (turn := self._turn(name)) is not None
+            }
+            taught = await self._teacher(asked)
+            self._taught = taught.signals
+            scores = [s.score for s in taught.signals.values() if s.score]
+            line = await self.learner.take_step(batch, begun)
+            for name in batch:
+                self._waiting.pop(name, None)
+                self._exchanges.pop(name, None)
+            unused = "".join(f", {n} {reason}" for reason, n in taught.refused.items())
+            log.info("step %d: %d turns, %s%s", self.learner.step, len(batch), line, unused)
+            await self.learner.save_if_due()
+            if scores:
+                await self.fleet.push_quality(
+                    self.learner.version, sum(scores) / len(scores), len(scores)
+                )
+
+    async def _take(self) -> list[str]:
+        """Wait until a batch is due, and return it with the turns that teach nothing."""
+        while self._replay:
+            if kept := [name for name in self._replay.popleft() if self.store.group(name)]:
+                return kept
+        async with self._changed:
+            while not (batch := self.due(time.monotonic())):
+                try:
+                    await asyncio.wait_for(self._changed.wait(), 1.0)
+                except TimeoutError:
+                    continue
+        return batch
+
+    def due(self, now: float) -> list[str]:
+        """Return the batch that is due by number or by age, or nothing."""
+        useful = [name for name, w in self._waiting.items() if self._teaches(w.signal)]
+        settings = self.config.chat
+        oldest = min((self._waiting[name].since for name in useful), default=now)
+        if not useful or (len(useful) < settings.batch and now - oldest < settings.max_wait_s):
+            return []
+        rest = [name for name in self._waiting if name not in useful]
+        return useful[: settings.batch] + rest
+
+    def _teaches(self, signal: TurnSignal) -> bool:
+        """Whether a method may find something in a signal: a 0 takes no place in a batch."""
+        method = self.config.algorithm.name
+        return (method in SCORED and bool(signal.score)) or (
+            method in HINTED and bool(signal.hints)
+        )
+
+    def _known(self, name: str) -> TurnSignal | None:
+        waiting = self._waiting.get(name)
+        return waiting.signal if waiting else self.store.signals(name).get(0)
+
+    def _turn(self, name: str) -> Any:
+        return self.assembly.get(records.turn_id(name))
+
+    def _signals_of(self, episode: Episode) -> Mapping[int, TurnSignal]:
+        signal = self._taught.get(episode.id)
+        return {} if signal is None else {0: signal}
+
+
+def summary(counts: Counter[str], skipped: Counter[str]) -> Sequence[str]:
+    """Return lines for people on what became of all turns."""
+    return [f"{number} {name}" for name, number in [*counts.items(), *skipped.items()]]

@@ -1,0 +1,98 @@
+"""π_T: the serving policy itself, told the hint beforehand (algorithms §2, opd).
+
+Asked when a batch is formed, so that teacher and student are of one version: the same prompt with
+the hint in it, then exactly the sampled ids.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from rl import hints
+from rl.types import Hint, TurnSignal
+from serving.errors import ContextOverflow, PolicyError, RequestRefused
+from serving.renderer import Context, Prompt
+from serving.turns import Turn
+from serving.types import Message
+
+log = logging.getLogger(__name__)
+
+Score = Callable[[Sequence[Sequence[int]], float], Awaitable[list[list[float]]]]
+
+
+class Renders(Protocol):
+    """What is needed of ``serving.renderer.Renderer``."""
+
+    def render(self, messages: Sequence[Message], context: Context = ...) -> Prompt: ...
+
+
+@dataclass(frozen=True)
+class Taught:
+    """Signals with the teacher's numbers, and how many hints went unused, by reason."""
+
+    signals: dict[str, TurnSignal]
+    refused: Counter[str]
+
+
+class Teacher:
+    """Scores sampled tokens under hinted prompts.
+
+    Args:
+        score: log-probs of the 2nd to last token of each sequence, at a temperature.
+        renderer: of the policy's model.
+        max_tokens: longest sequence the engine takes.
+    """
+
+    def __init__(self, score: Score, renderer: Renders, max_tokens: int) -> None:
+        self._score, self._renderer, self._max_tokens = score, renderer, max_tokens
+
+    async def __call__(
+        self, asked: Mapping[str, tuple[Turn, Sequence[Message], TurnSignal]]
+    ) -> Taught:
+        """Return the signals of turns, their hints scored.
+
+        A hint whose teacher does not find the reply of a turn judged bad less likely would teach
+        the opposite: it is left out (``unverified``), see ``rl.hints.verify``.
+
+        Args:
+            asked: by episode id: the turn, the messages it was a reply to, its signal.
+        """
+        signals: dict[str, TurnSignal] = {}
+        refused: Counter[str] = Counter()
+        for name, (turn, history, signal) in asked.items():
+            signals[name] = signal
+            if not signal.hints:
+                continue
+            taught, reason = await self._teach(turn, history, signal.hints[0])
+            if taught is not None and signal.score == -1:
+                checked = hints.verify(turn.logprobs_T, taught.teacher_logprobs_T)
+                if not checked.holds:
+                    taught, reason = None, "unverified"
+            if taught is None:
+                refused[f"hint_{reason}"] += 1
+            signals[name] = replace(signal, hints=() if taught is None else (taught,))
+        return Taught(signals, refused)
+
+    async def _teach(
+        self, turn: Turn, history: Sequence[Message], hint: Hint
+    ) -> tuple[Hint | None, str]:
+        """Return the hint with the teacher's log-probs, or None and why not."""
+        hinted = hints.hinted_messages(history, hint.text)
+        try:
+            prompt = self._renderer.render(hinted, Context(tools=turn.tools)).ids_P
+        except (RequestRefused, ValueError) as error:
+            log.warning("a hinted prompt cannot be rendered: %s", error)
+            return None, "not_rendered"
+        sequence = [*prompt, *turn.token_ids_T]
+        if len(sequence) > self._max_tokens:
+            return None, "too_long"
+        try:
+            (logprobs,) = await self._score([sequence], turn.temperature)
+        except ContextOverflow:
+            return None, "too_long"
+        except PolicyError as error:
+            log.warning("the teacher did not answer: %s", error)
+            return None, "no_answer"
+        return replace(hint, teacher_logprobs_T=tuple(logprobs[-len(turn.token_ids_T) :])), ""

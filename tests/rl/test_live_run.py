@@ -1,0 +1,110 @@
+"""Live chat as a user runs it: real gateway, trainer and Ray, the openai SDK as client, kill -9."""
+
+import json
+import random
+import signal
+import sqlite3
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.rl.runs import Run
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+KEY = "a-key-for-this-test-only"
+KEYS = {"CLAWGYM_API_KEY": KEY, "CLAWGYM_ADMIN_KEY": "an-admin-key-for-this-test"}
+SETTINGS = [
+    "env=chat", "model=tiny", "chat.batch=2", "chat.feedback_grace_s=0", "judge.model=rules",
+    "checkpoint.every=1", "engine.context=512", "optim.lr=1e-3",
+]  # fmt: skip
+
+
+def address(run: Run) -> str:
+    """Wait until it serves; return the base URL."""
+    run.until(lambda: "ready. Base URL" in run.text())
+    return str(json.loads((run.folder / "address.json").read_text())["base_url"])
+
+
+def client(url: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60)
+
+
+def ask(talk: openai.OpenAI, messages: list[Any]) -> Any:
+    return talk.chat.completions.create(
+        model="tiny", messages=messages, max_tokens=8, extra_body={"return_token_ids": True}
+    )
+
+
+def rate(url: str, reply_id: str, rating: int) -> None:
+    answer = httpx.post(
+        f"{url}/v1/feedback",
+        json={"id": reply_id, "rating": rating},
+        headers={"Authorization": f"Bearer {KEY}"},
+        timeout=30,
+    )
+    assert answer.status_code == 200, answer.text
+
+
+def version(reply: Any) -> int:
+    return max(reply.choices[0].model_extra["policy_versions"])
+
+
+def test_what_a_user_says_changes_the_weights_that_answer(tmp_path: Path) -> None:
+    """Start, talk, rate, see a new version answer; interrupt, resume on the same address."""
+    folder = tmp_path / "chat"
+    with Run(folder, f"run={folder}", *SETTINGS, **KEYS) as run:
+        url = address(run)
+        talk, messages = client(url), [{"role": "user", "content": "hello"}]
+        for rating in (1, -1):
+            reply = ask(talk, messages)
+            assert version(reply) == 0
+            rate(url, reply.id, rating)
+            messages += [
+                {"role": "assistant", "content": reply.choices[0].message.content},
+                {"role": "user", "content": "and then?"},
+            ]
+        run.until(lambda: run.steps() == [1])
+        run.until(lambda: version(ask(talk, messages)) == 1)
+        run.process.send_signal(signal.SIGINT)
+        assert run.wait(120) == 130, run.text()
+    with Run(folder, f"resume={folder}", **KEYS) as resumed:
+        assert address(resumed) == url
+        assert version(ask(client(url), messages)) == 1
+    assert (folder / "report.md").exists()
+
+
+def test_kill_9_loses_no_acknowledged_turn_and_trains_none_twice(tmp_path: Path) -> None:
+    """Killed at random moments of a talk, five times over."""
+    folder, chance = tmp_path / "killed", random.Random(0)
+    acknowledged: list[str] = []
+    for life in range(6):
+        arguments = [f"run={folder}", *SETTINGS] if life == 0 else [f"resume={folder}"]
+        with Run(folder, *arguments, **KEYS) as run:
+            url = address(run)
+            talk = client(url)
+            end = time.monotonic() + chance.uniform(0.5, 6.0)
+            while time.monotonic() < end or life == 5:
+                reply = ask(talk, [{"role": "user", "content": f"message {len(acknowledged)}"}])
+                acknowledged.append(reply.id)
+                rate(url, reply.id, chance.choice((1, -1)))
+                if life == 5 and len(acknowledged) % 8 == 0:
+                    break
+            if life == 5:
+                run.until(lambda: judged(folder) >= set(acknowledged))
+            run.process.kill()
+            run.wait()
+    assert judged(folder) >= set(acknowledged)
+    with sqlite3.connect(folder / "store.db") as db:
+        times = Counter(name for (name,) in db.execute("SELECT group_id FROM batches"))
+    assert times and set(times.values()) == {1}
+
+
+def judged(folder: Path) -> set[str]:
+    with sqlite3.connect(folder / "store.db") as db:
+        return {name.removeprefix("chat:") for (name,) in db.execute("SELECT id FROM episodes")}
