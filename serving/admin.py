@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+from dataclasses import asdict
 from pathlib import Path
 
 from aiohttp import web
 
 from .errors import EngineError, RequestRefused
 from .gateway import Gateway
-from .protocol import AdapterRequest, ScoreRequest, WeightsRequest
+from .protocol import AdapterRequest, QualityRequest, ScoreRequest, WeightsRequest
+from .quality import QualityPoint
 from .routes import Route, read
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,8 @@ class Handlers:
             Route("POST", "/admin/resume", self.resume, "Go on", access="admin"),
             Route("POST", "/admin/score", self.score, "Log-probs of given tokens",
                   ScoreRequest, "admin"),
+            Route("POST", "/admin/quality", self.quality, "Tell how replies were judged",
+                  QualityRequest, "admin"),
             Route("GET", "/admin/stats", self.stats, "Counters", access="admin"),
         ]  # fmt: skip
 
@@ -96,6 +100,13 @@ class Handlers:
         future = self._engine.score(body.token_ids, body.temperature, body.adapter)
         logprobs = await asyncio.wrap_future(future)
         return web.json_response({"logprobs": logprobs})
+
+    async def quality(self, request: web.Request) -> web.Response:
+        """Keep a point of judged quality."""
+        body = await read(request, QualityRequest)
+        point = QualityPoint(**body.model_dump(exclude_none=True))
+        await asyncio.to_thread(self._gateway.quality.add, point)
+        return web.json_response({"object": "quality", **asdict(point)})
 
     async def stats(self, request: web.Request) -> web.Response:
         """Return counters."""

@@ -12,14 +12,14 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from pydantic import ValidationError
 
-from . import admin, anthropic, chat_bodies, responses_api
+from . import admin, anthropic, chat_bodies, chat_page, responses_api
 from .errors import ContextOverflow, EngineError, RequestRefused, TooManyRequests
 from .gateway import Gateway
 from .jobs import Caller
@@ -70,6 +70,7 @@ class Handlers:
         self._gateway = gateway
         self._telemetry = telemetry
         self._admin = admin.Handlers(gateway)
+        self._page = chat_page.Handlers()
         self._document: str | None = None
 
     def table(self) -> list[Route]:
@@ -95,11 +96,13 @@ class Handlers:
                   "A session's turns with tokens, one JSON line each",
                   media="application/x-ndjson"),
             Route("DELETE", "/v1/sessions/{id}", self.forget, "Delete a session for good"),
+            Route("GET", "/v1/quality", self.quality, "How replies were judged, by policy version"),
             Route("GET", "/health", self.health, "Live and ready; 503 if not ready", access="open"),
             Route("GET", "/health/live", self.live, "The process answers", access="open"),
             Route("GET", "/health/ready", self.health, "The engine samples", access="open"),
             Route("GET", "/metrics", self._telemetry.metrics, "Prometheus", media="text/plain"),
             Route("GET", "/openapi.json", self.openapi, "This document", access="open"),
+            *self._page.table(),
             *self._admin.table(),
         ]  # fmt: skip
 
@@ -196,6 +199,7 @@ class Handlers:
             {
                 "id": row.id,
                 "object": "session",
+                "title": row.title,
                 "num_turns": row.num_turns,
                 "created": row.created,
                 "updated": row.updated,
@@ -243,6 +247,10 @@ class Handlers:
         num = self._gateway.sessions.forget(request[OWNER], name)
         await self._gateway.settle()
         return web.json_response({"id": name, "object": "session.deleted", "num_turns": num})
+
+    async def quality(self, request: web.Request) -> web.Response:
+        rows = [asdict(point) for point in self._gateway.quality.points]
+        return web.json_response({"object": "list", "data": rows})
 
     async def health(self, request: web.Request) -> web.Response:
         stats = self._gateway.engine.stats()

@@ -45,6 +45,7 @@ def completion(
         "model": request.model,
         "choices": choices,
         "usage": usage(job, answers_G),
+        "system_fingerprint": fingerprint(answers_G),
     }
 
 
@@ -65,7 +66,8 @@ async def chat_events(
                 answers[event.index] = event.answer
                 extra = _extensions(request, job, event.answer)
                 last = _delta(event.index, {}, event.answer.ending, **extra)
-                yield _chat_event(request, job, last)
+                answered = fingerprint([event.answer])
+                yield _chat_event(request, job, last, system_fingerprint=answered)
                 continue
             if event.index not in begun:
                 begun.add(event.index)
@@ -260,6 +262,12 @@ def token_fields(job: Job, generation: Generation) -> dict[str, Any]:
         "policy_versions": generation.versions_T,
         "num_cached": generation.num_cached,
     }
+
+
+def fingerprint(answers_G: Sequence[Answer]) -> str | None:
+    """Return which policy answered, as ``policy-VERSION``: the newest that sampled a token."""
+    versions = [max(a.generation.versions_T) for a in answers_G if a.generation.versions_T]
+    return f"policy-{max(versions)}" if versions else None
 
 
 def usage(job: Job, answers_G: Sequence[Answer]) -> dict[str, Any]:

@@ -107,6 +107,20 @@ class PolicyClient:
         answer = await self._ask("POST", "/admin/score", body)
         return list(answer["logprobs"])
 
+    async def push_quality(
+        self, version: int, score: float, judged: int, at: float | None = None
+    ) -> None:
+        """Tell people how well the replies of a policy version were judged.
+
+        Args:
+            version: the policy version.
+            score: mean of the judge's scores.
+            judged: number of replies it is the mean of.
+            at: seconds since the epoch; None: now.
+        """
+        body = {"version": version, "score": score, "judged": judged, "at": at}
+        await self._ask("POST", "/admin/quality", body)
+
     async def stats(self) -> Mapping[str, Any]:
         """Return the server's counters."""
         return await self._ask("GET", "/admin/stats")

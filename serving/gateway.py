@@ -21,6 +21,7 @@ from .errors import ContextOverflow, RequestRefused, TooManyRequests
 from .fitness import kind_of
 from .jobs import ANONYMOUS, Caller, Job, Place
 from .protocol import ChatRequest, CompletionRequest, SamplingFields
+from .quality import QualityLog
 from .recorder import Recorder
 from .renderer import Context, Drift, Prompt, Renderer
 from .reply import Answer, ReplyReader
@@ -62,6 +63,7 @@ class Gateway:
         redact: changes a turn before it is recorded; None in its place records nothing.
         settled: makes a future that is done when what was recorded so far is on disk; replies then
             end only after theirs is. None: they do not wait.
+        quality: what the learner tells of judged replies.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Gateway:
         limits: Limits | None = None,
         redact: Callable[[Turn], Turn | None] | None = None,
         settled: "Callable[[], Future[None]] | None" = None,
+        quality: QualityLog | None = None,
     ) -> None:
         self.engine = engine
         self.renderer = renderer
@@ -82,6 +85,7 @@ class Gateway:
         self.model_name = model_name
         self.recorder = Recorder(self.sessions, redact)
         self.limits = limits or Limits()
+        self.quality = quality or QualityLog()
         self._adapter_by_user = adapter_by_user
         self._settled = settled
         self._num_running = 0

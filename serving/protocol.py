@@ -28,6 +28,7 @@ __all__ = [
     "ChatRequest",
     "CompletionRequest",
     "FeedbackRequest",
+    "QualityRequest",
     "SamplingFields",
     "ScoreRequest",
     "WeightsRequest",
@@ -38,6 +39,7 @@ __all__ = [
 
 MOST_TOP_LOGPROBS = 20
 SEED_RANGE = 1 << 63
+MOST_EXACT = 1 << 53  # integers beyond it are no longer exact in a browser
 
 
 class StreamOptions(Wire):
@@ -322,3 +324,17 @@ class ScoreRequest(Wire):
     token_ids: Annotated[list[Annotated[list[int], Field(min_length=1)]], Field(min_length=1)]
     temperature: Temperature = 1.0
     adapter: str = ""
+
+
+class QualityRequest(Wire):
+    """``POST /admin/quality``: how well the replies of a policy version were judged.
+
+    Attributes:
+        score: mean over ``judged`` replies.
+        at: seconds since the epoch; now, if left out.
+    """
+
+    version: int = Field(ge=0, le=MOST_EXACT)
+    score: float = Field(ge=-1e6, le=1e6, allow_inf_nan=False)
+    judged: int = Field(ge=1, le=MOST_EXACT)
+    at: float | None = Field(None, ge=0, le=1e11)

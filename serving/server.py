@@ -17,6 +17,7 @@ from .errors import PolicyUnavailable
 from .gateway import Gateway, Limits
 from .journal import Journal
 from .keys import Keys, RateLimit
+from .quality import QualityLog
 from .renderer import Renderer
 from .sessions import SessionStore, Sink
 from .turns import Turn
@@ -107,6 +108,7 @@ class PolicyServer:
             limits=Limits(options.max_requests),
             redact=options.redact,
             settled=self._journal.settled if self._journal and options.durable else None,
+            quality=QualityLog(options.sessions),
         )
         self._address = (host, port)
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -32,6 +32,7 @@ INFERRED = "inferred:"  # begins nodes of conversations without a name
 NAMED = "named:"
 RETRY_WITHIN_S = 1800.0
 MOST_FEEDBACK = 100  # kept in memory for one reply
+LONGEST_TITLE = 80  # characters
 
 
 class Sink(Protocol):
@@ -55,12 +56,14 @@ class SessionSummary:
         id: its name.
         num_turns: turns kept in memory.
         created, updated: seconds since the epoch, of its first and last turn.
+        title: the beginning of what its user said first.
     """
 
     id: str
     num_turns: int
     created: float
     updated: float
+    title: str
 
 
 class SessionStore:
@@ -173,7 +176,8 @@ class SessionStore:
             for (whose, name), ids in self._sessions.items():
                 if whose == owner:
                     times = [self._turns[turn].created for turn in ids]
-                    rows.append(SessionSummary(name, len(ids), min(times), max(times)))
+                    title = _title(self._turns[next(iter(ids))])
+                    rows.append(SessionSummary(name, len(ids), min(times), max(times), title))
         return sorted(rows, key=lambda row: row.updated, reverse=True)
 
     def turns(self, owner: str, session: str) -> list[tuple[Turn, list[Feedback]]]:
@@ -238,6 +242,11 @@ class SessionStore:
             del self._sessions[turn.owner, turn.session]
 
 
+def _title(turn: Turn) -> str:
+    asked = [_text(message) for message in turn.messages if message["role"] == "user"]
+    return " ".join(asked[0].split())[:LONGEST_TITLE] if asked else ""
+
+
 def new_session() -> str:
     """Return a name for an inferred session."""
     return f"auto-{uuid.uuid4().hex[:16]}"
@@ -287,15 +296,18 @@ def _canonical(message: Message) -> str:
     Clients give calls other ids, write their arguments anew, drop thoughts and strip white space
     around a reply; none of that is another conversation.
     """
-    content = message.get("content") or ""
-    if isinstance(content, list):
-        content = "".join(part["text"] for part in content)
+    content = _text(message)
     fields: dict[str, Any] = {"role": message["role"], "content": content}
     if message["role"] == "assistant":
         fields["content"] = content.strip()
         if message.get("tool_calls"):
             fields["tool_calls"] = [_canonical_call(call) for call in message["tool_calls"]]
     return json.dumps(fields, sort_keys=True, ensure_ascii=False)
+
+
+def _text(message: Message) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
 def _number(text: str) -> float | int:

@@ -147,7 +147,7 @@ def test_turns_and_feedback_outlive_the_process(tmp_path: Path) -> None:
         store.record(turn("s", "Ann's", owner="Ann"))
         store.give("", Feedback(turn("s", "t3").id, rating=-1, correction="shorter"))
         assert store.give("", Feedback(turn("s", "Ann's", owner="Ann").id, rating=1)) is None
-        store.record(turn("gone", "secret"))
+        store.record(turn("gone", "secret", turn_id="gone"))
         assert store.forget("", "gone") == 1
     assert stat.S_IMODE((folder / "turns.db").stat().st_mode) == 0o600
     assert b"secret" not in (folder / "turns.db").read_bytes()
