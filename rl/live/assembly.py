@@ -85,7 +85,7 @@ class Assembly:
         """Return the exchanges whose waiting is over; each is returned once."""
         now = self._now()
         for turn_id in self._pending:
-            said = self._feedback.get(turn_id)
+            said = self._feedback.get(turn_id, [])
             settled = bool(said) and now - said[-1].created >= self.grace_s
             if settled or now - self._turns[turn_id].created >= self.idle_s:
                 self._settle(turn_id, Relation.IDLE, ())

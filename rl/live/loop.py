@@ -8,6 +8,7 @@ A judge that is away delays its turns, which is logged; it never becomes a score
 """
 
 import asyncio
+import json
 import logging
 import time
 from collections import Counter, deque
@@ -34,6 +35,7 @@ from serving.journal import Reader
 
 log = logging.getLogger(__name__)
 
+STATUS = "live.json"  # in the run folder
 POLL_S = 0.25
 MOST_READ = 500
 MOST_JUDGED_AT_ONCE = 8
@@ -79,7 +81,7 @@ class LiveLoop:
         judge: Pipeline,
         teacher: Teacher,
     ) -> None:
-        self.config, self.fleet, self.store = config, fleet, store
+        self.config, self.folder, self.fleet, self.store = config, folder, fleet, store
         self.learner = Learner(config, folder, fleet, store, metrics, self._signals_of)
         self.assembly = Assembly(config.chat.idle_s, config.chat.feedback_grace_s)
         self.counts: Counter[str] = Counter()
@@ -93,6 +95,8 @@ class LiveLoop:
         self._judging = asyncio.Semaphore(MOST_JUDGED_AT_ONCE)
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._busy = False
+        self._shown = ""
 
     async def run(self) -> None:
         """Go on from wherever the folder left off.
@@ -159,7 +163,36 @@ class LiveLoop:
             await self._forget()
             for exchange in self.assembly.due():
                 self._spawn(group, self._consider(exchange))
+            self._show()
             await asyncio.sleep(POLL_S)
+
+    def status(self) -> dict[str, Any]:
+        """Return where the run stands, for people and programs that wait for it."""
+        useful = sum(self._teaches(waiting.signal) for waiting in self._waiting.values())
+        return {
+            "step": self.learner.step,
+            "version": self.learner.version,
+            "awaiting_next_state": self.assembly.num_waiting,
+            "being_judged": len(self._tasks) - 1,  # the follower is one
+            "ready_to_learn": useful,
+            "batch": self.config.chat.batch,
+            "learning": self._busy,
+            **self.counts,
+            "not_learned_from": dict(self.assembly.skipped),
+        }
+
+    def _show(self) -> None:
+        """Keep ``STATUS`` in the run folder up to date."""
+        status = json.dumps(self.status())
+        if status == self._shown:
+            return
+        part = self.folder / f"{STATUS}.part"
+        try:
+            part.write_text(status + "\n")
+            part.replace(self.folder / STATUS)
+        except OSError as error:  # a full disk: the store will say so where it matters
+            log.debug("%s: %s", STATUS, error)
+        self._shown = status
 
     async def _read(self, table: str) -> list[Any]:
         """Return the journal's new rows of a table."""
@@ -245,6 +278,7 @@ class LiveLoop:
         while self.learner.step < self.config.optim.steps:
             begun = time.monotonic()
             batch = await self._take()
+            self._busy = True
             signals = {name: self._known(name) for name in batch}
             asked = {
                 name: (turn, self.assembly.history(turn.id), signal)
@@ -258,6 +292,7 @@ class LiveLoop:
             for name in batch:
                 self._waiting.pop(name, None)
                 self._exchanges.pop(name, None)
+            self._busy = False
             unused = "".join(f", {n} {reason}" for reason, n in taught.refused.items())
             log.info("step %d: %d turns, %s%s", self.learner.step, len(batch), line, unused)
             await self.learner.save_if_due()

@@ -46,7 +46,8 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
         RunError, StoreError, ModelError: with the first cause.
     """
     from rl.fleet import RayFleet
-    from rl.judge.pipeline import Endpoint, build
+    from rl.judge.model import Endpoint
+    from rl.judge.pipeline import build
     from rl.live.loop import LiveLoop, summary
     from rl.live.teacher import Teacher
     from rl.metrics import Metrics
