@@ -6,13 +6,14 @@ environment with other actions adds one.
 
 from collections.abc import Callable
 
+from agents.chat import ChatAgent
 from agents.protocol import Agent
 from agents.shell import ReplyFormat, ShellAgent
 from envs import registry
 
 AgentFactory = Callable[[ReplyFormat, bool], Agent]
 
-AGENTS: dict[str, AgentFactory] = {}
+AGENTS: dict[str, AgentFactory] = {"chat": lambda reply_format, announce_submit: ChatAgent()}
 
 
 def make(env: str, reply_format: ReplyFormat = "plain", announce_submit: bool = True) -> Agent:

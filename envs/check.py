@@ -1,8 +1,9 @@
 """Conformance of an environment, for its author: ``check_env(env).raise_if_failed()``.
 
 Runs Gymnasium's own check and what this project asks of every environment besides: determinism,
-named endings, fair tasks, errors in the right place, survival of nonsense. Uses the environment's
-real sandboxes. Left out: whether a whole task set is fair (``python -m envs.tasks validate``).
+named endings, fair tasks, errors in the right place, survival of nonsense. A shell environment
+is played in its real sandboxes and asked a few things more. Left out: whether a whole task set is
+fair (``python -m envs.tasks validate``).
 
 On the command line: ``python -m envs.check NAME [tasks=2]``.
 """
@@ -17,7 +18,7 @@ from typing import Any
 import gymnasium
 from gymnasium.utils.env_checker import check_env as gymnasium_check
 
-from envs.core import SUBMIT, ShellEnv
+from envs.core import SUBMIT, ShellEnv, TaskEnv
 from envs.errors import EnvError, MissingDependency
 from envs.tasks.validation import validate_task
 from envs.types import Task
@@ -71,18 +72,18 @@ class Report:
 
 
 def check_env(env: gymnasium.Env[Any, Any], num_tasks: int = 2, seed: int = 0) -> Report:
-    """Check an environment of shell tasks, on ``num_tasks`` of its tasks. Closes it at the end.
+    """Check an environment of tasks, on ``num_tasks`` of its tasks. Closes it at the end.
 
     Raises:
-        TypeError: not a ``ShellEnv``.
+        TypeError: not a ``TaskEnv``.
         MissingDependency: this machine cannot run it.
     """
     world = env.unwrapped
-    if not isinstance(world, ShellEnv):
-        raise TypeError(f"{type(world).__name__} is no ShellEnv")
+    if not isinstance(world, TaskEnv):
+        raise TypeError(f"{type(world).__name__} is no TaskEnv")
     tasks = random.Random(seed).sample(sorted(world.tasks), min(num_tasks, len(world.tasks)))
     chosen = [world.tasks[task] for task in tasks]
-    properties: Sequence[tuple[str, Callable[[ShellEnv, Sequence[Task]], None]]] = (
+    properties: Sequence[tuple[str, Callable[[TaskEnv[Any], Sequence[Task]], None]]] = (
         ("Gymnasium's check_env is green", _gymnasium),
         ("equal seeds and actions give equal observations", _deterministic),
         ("terminated and truncated are told apart", _endings),
@@ -105,7 +106,7 @@ def check_env(env: gymnasium.Env[Any, Any], num_tasks: int = 2, seed: int = 0) -
     return Report(tuple(passed), tuple(failed))
 
 
-def _gymnasium(env: ShellEnv, tasks: Sequence[Task]) -> None:
+def _gymnasium(env: TaskEnv[Any], tasks: Sequence[Task]) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         gymnasium_check(env, skip_render_check=env.spec is None)
@@ -113,14 +114,14 @@ def _gymnasium(env: ShellEnv, tasks: Sequence[Task]) -> None:
     assert not relevant, "; ".join(relevant)
 
 
-def _deterministic(env: ShellEnv, tasks: Sequence[Task]) -> None:
+def _deterministic(env: TaskEnv[Any], tasks: Sequence[Task]) -> None:
     actions = ["ls", "pwd", "ls -lR", "echo $RANDOM_UNSET; whoami", "cat *"]
     for seed in (1, 2):
         runs = []
         for _ in range(2):
             first, info = env.reset(seed=seed)
             seen: list[object] = [first, info]
-            for action in [*actions, SUBMIT]:
+            for action in [*actions, env.idle]:
                 observation, reward, terminated, truncated, _ = env.step(action)
                 seen.append((observation, reward, terminated, truncated))
                 if terminated or truncated:
@@ -134,34 +135,53 @@ def _difference(left: Sequence[object], right: Sequence[object]) -> str:
     return next((f"{a!r} and then {b!r}" for a, b in pairs if a != b), "different lengths")
 
 
-def _endings(env: ShellEnv, tasks: Sequence[Task]) -> None:
+def _endings(env: TaskEnv[Any], tasks: Sequence[Task]) -> None:
     for task in tasks:
         env.reset(options={"task": task})
-        _, _, terminated, truncated, info = env.step(SUBMIT)
-        assert terminated and not truncated, "submit must terminate and not truncate"
+        step, terminated, truncated, info = _play_out(env, task)
+        assert not (terminated and truncated), "a task's end is not also a limit"
+        assert not truncated or step == task.limits.max_steps, f"truncated at step {step}"
         assert "verdict" in info, "the last step's info must hold the verdict"
+    if isinstance(env, ShellEnv):
+        _shell_endings(env, tasks)
+
+
+def _play_out(env: TaskEnv[Any], task: Task) -> tuple[int, bool, bool, dict[str, Any]]:
+    """Do nothing until the episode ends; return the number of steps and how it ended."""
+    for step in range(1, task.limits.max_steps + 1):
+        _, _, terminated, truncated, info = env.step(env.idle)
+        if terminated or truncated:
+            return step, terminated, truncated, info
+    raise AssertionError(f"{task.id} does not end after {task.limits.max_steps} steps")
+
+
+def _shell_endings(env: ShellEnv, tasks: Sequence[Task]) -> None:
+    for task in tasks:
+        env.reset(options={"task": task})
+        _, _, terminated, truncated, _ = env.step(SUBMIT)
+        assert terminated and not truncated, "submit must terminate and not truncate"
         env.reset(options={"task": task})
         for step in range(1, task.limits.max_steps + 1):
-            _, reward, terminated, truncated, info = env.step("true")
+            _, reward, terminated, truncated, _ = env.step("true")
             last = step == task.limits.max_steps
             assert not terminated, "a command that does nothing must not terminate"
             assert truncated == last, f"truncated={truncated} at step {step}"
             assert last or reward == 0, "no reward before the end"
 
 
-def _fair(env: ShellEnv, tasks: Sequence[Task]) -> None:
+def _fair(env: TaskEnv[Any], tasks: Sequence[Task]) -> None:
     for task in tasks:
         finding = validate_task(env, task)
         assert not finding.reason, f"{finding.task}: {finding.reason}: {finding.detail}"
 
 
-def _needs_reset(env: ShellEnv, tasks: Sequence[Task]) -> None:
+def _needs_reset(env: TaskEnv[Any], tasks: Sequence[Task]) -> None:
     env.reset(options={"task": tasks[0]})
-    env.step(SUBMIT)
+    _play_out(env, tasks[0])
     _expect_reset_needed(env, "after the end")
 
 
-def _expect_reset_needed(env: ShellEnv, moment: str) -> None:
+def _expect_reset_needed(env: TaskEnv[Any], moment: str) -> None:
     try:
         env.step("true")
     except gymnasium.error.ResetNeeded:
@@ -169,36 +189,42 @@ def _expect_reset_needed(env: ShellEnv, moment: str) -> None:
     raise AssertionError(f"step {moment} raised nothing")
 
 
-def _grades(env: ShellEnv, tasks: Sequence[Task]) -> None:
+def _grades(env: TaskEnv[Any], tasks: Sequence[Task]) -> None:
     for task in tasks:
         env.reset(options={"task": task})
         before = env.grade()
         env.reset(options={"task": task})
-        *_, info = env.step(SUBMIT)
+        *_, info = _play_out(env, task)
         assert info["verdict"] == env.grade() == before, f"{task.id}: verdicts differ"
 
 
-def _nonsense(env: ShellEnv, tasks: Sequence[Task]) -> None:
+def _nonsense(env: TaskEnv[Any], tasks: Sequence[Task]) -> None:
     limits = replace(tasks[0].limits, step_timeout_s=SHORT_S, max_steps=4)
     task = replace(tasks[0], limits=limits)
     for action in NONSENSE:
         env.reset(options={"task": task})
         try:
-            for said in (action, "echo still here"):
-                observation, *_ = env.step(said)
+            for said in (action, "echo still here", env.idle, env.idle):
+                observation, _, terminated, truncated, info = env.step(said)
                 assert observation in env.observation_space, f"{action[:40]!r}: {observation}"
-                size = len(observation["output"])
+                size = len(observation.get("output", ""))
                 assert size <= 4 * limits.output_bytes + 500, f"{action[:40]!r}: {size} characters"
-            *_, info = env.step(SUBMIT)
+                if terminated or truncated:
+                    break
         except EnvError as error:
             raise AssertionError(f"{action[:40]!r} ended in {error!r}") from error
         assert "verdict" in info, f"{action[:40]!r}: no verdict"
+    if isinstance(env, ShellEnv):
+        _shell_survives(env, tasks)
+
+
+def _shell_survives(env: ShellEnv, tasks: Sequence[Task]) -> None:
     env.reset(options={"task": tasks[0]})
     observation, *_ = env.step("echo well")
     assert observation["output"] == "well\n", f"after nonsense: {observation['output']!r}"
 
 
-def _closes(env: ShellEnv, tasks: Sequence[Task]) -> None:
+def _closes(env: TaskEnv[Any], tasks: Sequence[Task]) -> None:
     env.reset(options={"task": tasks[0]})
     env.close()
     env.close()
@@ -216,7 +242,8 @@ def main(argv: Sequence[str]) -> int:
             raise UsageError("usage: python -m envs.check NAME [tasks=2]")
         count = words.number("tasks", 2, least=1)
         entry = registry.find(words.names[0])
-        images.resolve(entry.image)
+        if entry.image:
+            images.resolve(entry.image)
         registry.register()
         report = check_env(gymnasium.make(entry.gym_id), count)
     except (UsageError, EnvError, MissingDependency) as error:

@@ -1,13 +1,14 @@
-"""The base of every environment whose agent works in a shell.
+"""The bases of the environments: of all that play tasks, and of those played in a shell.
 
-A task author writes three things: ``set_up``, ``verify`` and ``oracle``. What a shell environment
-has in common lives here: sandboxes, the step, when the verifier runs, what an observation holds.
+``TaskEnv`` knows tasks, which of them is played and how a verdict is asked for. ``ShellEnv`` adds
+what a shell environment has in common: sandboxes, the step, when the verifier runs, what an
+observation holds; its author writes three things, ``set_up``, ``verify`` and ``oracle``.
 Left out: prompts and parsing (``agents``), limits on tokens and replies (``agents.episode``).
 """
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, ClassVar, Generic, Literal, TypedDict, TypeVar, cast
 
 import gymnasium
 import numpy as np
@@ -20,6 +21,66 @@ from envs.types import Task, Verdict
 
 SUBMIT = "submit"
 Finish = Literal["submit", "solved"]
+Observation = TypeVar("Observation")
+
+
+class TaskEnv(gymnasium.Env[Observation, str], Generic[Observation]):
+    """Plays one of its tasks per episode by actions that are text.
+
+    Attributes:
+        idle: the action of an agent that does nothing; said again and again it ends an episode.
+
+    Args:
+        tasks: what ``reset`` draws from, and what ``options={"task": id}`` is looked up in.
+        finish: ``submit`` or ``solved``; each environment says what ends it under either.
+        render_mode: ``ansi`` returns the transcript.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
+    idle: ClassVar[str]
+
+    def __init__(
+        self, tasks: Sequence[Task], finish: Finish = "submit", render_mode: str | None = None
+    ) -> None:
+        if not tasks:
+            raise TaskError("an environment needs at least one task")
+        if finish not in ("submit", "solved"):
+            raise ValueError(f"finish={finish!r}: choose 'submit' or 'solved'")
+        self.tasks = {task.id: task for task in tasks}
+        self.finish = finish
+        self.render_mode = render_mode
+        self._task: Task | None = None
+        self._verdict: Verdict | None = None
+        self._steps = 0
+        self._transcript: list[str] = []
+
+    @abstractmethod
+    def oracle(self, task: Task) -> Sequence[str]:
+        """Return actions that solve the task."""
+
+    @abstractmethod
+    def grade(self) -> Verdict:
+        """Return the verdict on what was done so far: for an episode ended from outside.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before ``reset``.
+            EnvError: the world failed.
+        """
+
+    def render(self) -> str | None:
+        """Return the transcript so far under ``render_mode="ansi"``."""
+        return "\n".join(self._transcript) if self.render_mode == "ansi" else None
+
+    def _choose(self, options: Mapping[str, Any] | None) -> Task:
+        wanted = (options or {}).get("task")
+        if isinstance(wanted, Task):
+            return wanted
+        if wanted is None:
+            ids = sorted(self.tasks)
+            return self.tasks[ids[int(self.np_random.integers(len(ids)))]]
+        if wanted not in self.tasks:
+            raise TaskError(f"no task {wanted!r} among the {len(self.tasks)} of this environment")
+        return self.tasks[wanted]
 
 
 class ShellObservation(TypedDict):
@@ -30,7 +91,7 @@ class ShellObservation(TypedDict):
     exit_code: np.int64
 
 
-class ShellEnv(gymnasium.Env[ShellObservation, str]):
+class ShellEnv(TaskEnv[ShellObservation]):
     """A task in a sandbox, played by shell commands.
 
     Action space: ``Unicode``: one command for the sandbox's persistent bash, or ``submit``.
@@ -46,7 +107,7 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
         render_mode: ``ansi`` returns the transcript.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
+    idle = SUBMIT
 
     def __init__(
         self,
@@ -55,13 +116,7 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
         finish: Finish = "submit",
         render_mode: str | None = None,
     ) -> None:
-        if not tasks:
-            raise TaskError("an environment needs at least one task")
-        if finish not in ("submit", "solved"):
-            raise ValueError(f"finish={finish!r}: choose 'submit' or 'solved'")
-        self.tasks = {task.id: task for task in tasks}
-        self.finish = finish
-        self.render_mode = render_mode
+        super().__init__(tasks, finish, render_mode)
         self.action_space = Unicode(
             max_length=1 << 16, samples=("true", "ls", "pwd", "cat nothing")
         )
@@ -74,10 +129,6 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
         self._sandboxes = sandboxes
         self._owned: SandboxProvider | None = None
         self._sandbox: Sandbox | None = None
-        self._task: Task | None = None
-        self._steps = 0
-        self._verdict: Verdict | None = None
-        self._transcript: list[str] = []
 
     # ------------------------------------------------------------- what a task author writes
 
@@ -183,10 +234,6 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
             self._verdict = self._judge(self._sandbox, self._task, last=True)
         return self._verdict
 
-    def render(self) -> str | None:
-        """Return the transcript so far under ``render_mode="ansi"``."""
-        return "\n".join(self._transcript) if self.render_mode == "ansi" else None
-
     def own_sandboxes(self) -> None:
         """Close the provider with the environment: for one that has it to itself."""
         self._owned = self._sandboxes
@@ -215,17 +262,6 @@ class ShellEnv(gymnasium.Env[ShellObservation, str]):
                 return verdict
         sandbox.kill_processes()
         return self.verify(sandbox, task)
-
-    def _choose(self, options: Mapping[str, Any] | None) -> Task:
-        wanted = (options or {}).get("task")
-        if isinstance(wanted, Task):
-            return wanted
-        if wanted is None:
-            ids = sorted(self.tasks)
-            return self.tasks[ids[int(self.np_random.integers(len(ids)))]]
-        if wanted not in self.tasks:
-            raise TaskError(f"no task {wanted!r} among the {len(self.tasks)} of this environment")
-        return self.tasks[wanted]
 
     def _observe(self, result: ExecResult) -> ShellObservation:
         assert self._task is not None

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import gymnasium
 
-from envs.core import ShellEnv
+from envs.core import ShellEnv, TaskEnv
 from envs.errors import TaskError
 from envs.sandbox.protocol import SandboxProvider
 from envs.types import Task
@@ -33,7 +33,7 @@ class Entry:
         gym_id: Gymnasium's id.
         env: ``module:class``.
         tasks: ``module:function`` that returns the default task set.
-        image: image family its tasks use.
+        image: image family its tasks use; "" for an environment without sandboxes.
         prepare: ``module:function`` that makes what the task set needs at set-up time, told where
             to report; "" when there is nothing.
     """
@@ -62,6 +62,7 @@ ENTRIES: tuple[Entry, ...] = (
         "swe",
         "envs.swe.releases:build_missing",
     ),
+    Entry("chat", "clawgym/Chat-v0", "envs.chat.env:ChatEnv", "envs.chat.tasks:load_tasks", ""),
 )
 
 
@@ -110,14 +111,15 @@ def make(
     tasks: Sequence[Task] | None = None,
     sandboxes: SandboxProvider | None = None,
     **options: Any,
-) -> ShellEnv:
+) -> TaskEnv[Any]:
     """Build an environment by its short name.
 
     Args:
         name: short name or Gymnasium id.
         tasks: what it plays; its default task set if missing.
         sandboxes: a provider shared with others, closed by its owner. Without one the environment
-            gets a pool of its own, closed by ``env.close()``.
+            gets a pool of its own, closed by ``env.close()``. One that has no use for sandboxes
+            leaves the provider alone.
         options: of the class: ``finish``, ``render_mode``.
 
     Raises:
@@ -125,8 +127,10 @@ def make(
         TypeError: an option that the class does not know.
     """
     entry = find(name)
-    make_env = cast("Callable[..., ShellEnv]", _import(entry.env))
     chosen = load_tasks(entry.name) if tasks is None else tasks
+    if not entry.image:
+        return cast("Callable[..., TaskEnv[Any]]", _import(entry.env))(chosen, **options)
+    make_env = cast("Callable[..., ShellEnv]", _import(entry.env))
     if sandboxes is not None:
         return make_env(chosen, sandboxes, **options)
     from envs.sandbox.pool import SandboxPool

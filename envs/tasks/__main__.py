@@ -57,7 +57,7 @@ def _validate(source: str, words: Words) -> int:
     if len(worlds) != 1:
         raise TaskError(f"{source} mixes environments: {', '.join(sorted(worlds))}")
     world, last = worlds.pop(), [0.0]
-    for image in sorted({task.image for task in tasks}):
+    for image in sorted({task.image for task in tasks if task.image}):
         images.resolve(image)  # what is missing here is said once, not per task
 
     def report(progress: Progress) -> None:

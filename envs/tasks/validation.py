@@ -1,6 +1,6 @@
 """Plays tasks to prove them fair: doing nothing earns 0, the oracle earns 1, each time.
 
-Real sandboxes, the environment's own verifier; nothing of it is specific to one environment.
+The environment's own world and verifier; nothing of it is specific to one environment.
 """
 
 import threading
@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
-from envs.core import SUBMIT, ShellEnv
+from envs.core import TaskEnv
 from envs.errors import EnvError
 from envs.types import Task
 
@@ -34,7 +35,7 @@ class Finding:
     detail: str = ""
 
 
-def validate_task(env: ShellEnv, task: Task, times: int = TIMES) -> Finding:
+def validate_task(env: TaskEnv[Any], task: Task, times: int = TIMES) -> Finding:
     """Play a task ``times`` times with nothing and with its oracle."""
     try:
         oracle = env.oracle(task)
@@ -54,18 +55,17 @@ def validate_task(env: ShellEnv, task: Task, times: int = TIMES) -> Finding:
     return Finding(task.id)
 
 
-def _play(env: ShellEnv, task: Task, commands: Sequence[str]) -> tuple[float, str]:
-    """Return the reward of these commands followed by ``submit``, and why it is not 1."""
+def _play(env: TaskEnv[Any], task: Task, commands: Sequence[str]) -> tuple[float, str]:
+    """Return the reward of these commands followed by doing nothing, and why it is not 1."""
     env.reset(options={"task": task})
-    output = ""
-    for command in commands:
-        observation, reward, terminated, truncated, info = env.step(command)
-        output = observation["output"] or output
+    earned, output = 0.0, ""
+    for command in (*commands, env.idle):
+        observation, reward, terminated, truncated, _ = env.step(command)
+        earned += float(reward)
+        output = observation.get("output") or output
         if terminated or truncated:
             break
-    else:
-        _, reward, _, _, info = env.step(SUBMIT)
-    return float(reward), f"{info['verdict'].detail} | last output: {output[-200:]!r}"
+    return earned, f"{env.grade().detail} | last output: {output[-200:]!r}"
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ class Progress:
 
 def validate(
     tasks: Sequence[Task],
-    make_env: Callable[[], ShellEnv],
+    make_env: Callable[[], TaskEnv[Any]],
     workers: int = 2,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> list[Finding]:
     """Validate tasks on ``workers`` environments at once; findings come in the tasks' order."""
-    local, envs = threading.local(), list[ShellEnv]()
+    local, envs = threading.local(), list[TaskEnv[Any]]()
     start = time.monotonic()
 
     def play(task: Task) -> Finding:
