@@ -133,7 +133,7 @@ def prompt(situation: Situation) -> list[dict[str, str]]:
     )
     task = TASKS[situation.move].format(
         wish=" ".join(wish.hint for wish in situation.wishes),
-        again=", once more" if situation.again else "",
+        again=", once more" if situation.corrections else "",
     )
     return [
         {"role": "system", "content": role},

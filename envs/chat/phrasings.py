@@ -5,7 +5,7 @@ by the caller's generator, so that equal seeds speak equally.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Literal
 
@@ -38,19 +38,23 @@ def sentences(wish: Criterion, language: str) -> tuple[tuple[Tone, str], ...]:
 
 
 def complain(
-    wishes: tuple[Criterion, ...], tone: Tone, language: str, again: bool, rng: random.Random
+    wishes: Sequence[Criterion],
+    tone: Tone,
+    language: str,
+    before: Sequence[str],
+    rng: random.Random,
 ) -> str:
-    """Say one or two wishes; ``again`` when the user has said so before."""
-    said = [_say(wish, tone, language, rng) for wish in wishes]
-    lead = rng.choice(AGAIN[language]) + " " if again and rng.random() < 0.6 else ""
+    """Say one or two wishes, in no sentence that is in ``before``, the corrections said so far."""
+    said = [_say(wish, tone, language, "\n".join(before), rng) for wish in wishes]
+    lead = rng.choice(AGAIN[language]) + " " if before and rng.random() < 0.6 else ""
     return lead + " ".join(said)
 
 
-def _say(wish: Criterion, tone: Tone, language: str, rng: random.Random) -> str:
-    lines = sentences(wish, language)
-    own = [said for mark, said in lines if mark == tone]
-    chosen = own if rng.random() < OWN_TONE else [said for _, said in lines]
-    return rng.choice(chosen).replace("{n}", wish.value)
+def _say(wish: Criterion, tone: Tone, language: str, before: str, rng: random.Random) -> str:
+    filled = [(t, said.replace("{n}", wish.value)) for t, said in sentences(wish, language)]
+    fresh = [(t, said) for t, said in filled if said not in before] or filled
+    own = [said for t, said in fresh if t == tone]
+    return rng.choice(own if own and rng.random() < OWN_TONE else [said for _, said in fresh])
 
 
 AGAIN: Mapping[str, tuple[str, ...]] = {

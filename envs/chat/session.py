@@ -48,7 +48,7 @@ class Situation:
         persona: who speaks.
         move: what to say.
         wishes: the wishes to complain about, at most two; empty unless the move is ``correct``.
-        again: a correction came before this one.
+        corrections: what the user has said against replies to this question, oldest first.
         pleased: the reply met every wish.
         question: what to ask, word by word, or "".
         heard: the conversation so far as (``user`` or ``assistant``, text), oldest first.
@@ -57,7 +57,7 @@ class Situation:
     persona: Persona
     move: Move
     wishes: tuple[Criterion, ...] = ()
-    again: bool = False
+    corrections: tuple[str, ...] = ()
     pleased: bool = False
     question: str = ""
     heard: tuple[tuple[str, str], ...] = ()
@@ -80,7 +80,7 @@ class RulesUser:
         language = persona.language
         if situation.move is Move.CORRECT:
             return phrasings.complain(
-                situation.wishes, persona.tone, language, situation.again, rng
+                situation.wishes, persona.tone, language, situation.corrections, rng
             )
         lead = {
             Move.ASK: phrasings.BRIDGES,
@@ -166,7 +166,7 @@ class Session:
         self.verdict: Verdict | None = None
         self._heard = [("user", plan.requests[0].text)]
         self._place = 0
-        self._corrections = 0
+        self._corrections: list[str] = []
 
     def reply(self, text: str) -> Reaction:
         """Take the assistant's reply and return the user's reaction.
@@ -185,6 +185,8 @@ class Session:
         situation = self._decide(violated, pleased=not violated and not request.aside)
         message = self.user.say(replace(situation, heard=tuple(self._heard)), self.rng)
         self._heard.append(("user", message))
+        if situation.move is Move.CORRECT:
+            self._corrections.append(message)
         return Reaction(
             situation.move,
             message,
@@ -201,12 +203,11 @@ class Session:
             if more and self.rng.random() < persona.distractor_rate:
                 self._next(question=True)
                 return self._ask(Move.CHANGE_TOPIC)
-            self._corrections += 1
-            if self._corrections > persona.patience:
+            if len(self._corrections) >= persona.patience:
                 return Situation(persona, Move.GIVE_UP)
             voiced = self.rng.sample(violated, self.rng.randint(1, min(MAX_VOICED, len(violated))))
             wishes = tuple(OFF_TOPIC if n == OFF_TOPIC.name else criteria.find(n) for n in voiced)
-            return Situation(persona, Move.CORRECT, wishes, again=self._corrections > 1)
+            return Situation(persona, Move.CORRECT, wishes, tuple(self._corrections))
         if not more or (pleased and self.one_question):
             return Situation(persona, Move.LEAVE, pleased=pleased)
         self._next()
@@ -216,7 +217,7 @@ class Session:
 
     def _next(self, *, question: bool = False) -> None:
         """Go to the next request; past small talk when it must be a question and there is one."""
-        self._corrections = 0
+        self._corrections = []
         self._place += 1
         if question and self.plan.requests[self._place].aside:
             self._place = min(self._place + 1, len(self.plan.requests) - 1)

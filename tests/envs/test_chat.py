@@ -89,6 +89,13 @@ def test_patience_ends_in_giving_up() -> None:
         env.step(GOOD)
 
 
+def test_a_user_does_not_say_the_same_sentence_twice_to_one_reply() -> None:
+    for seed in range(40):
+        env = start(session(persona="teacher"), seed)
+        said = [env.step("Lima is the capital.")[0]["message"] for _ in range(3)]
+        assert len({message.split(". ")[-1] for message in said}) == 3
+
+
 def test_a_content_user_goes_on_and_small_talk_is_not_judged() -> None:
     env = start(session(QUESTION, ASIDE, NEXT))
     seen, *_, info = env.step(GOOD)

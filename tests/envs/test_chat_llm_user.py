@@ -143,7 +143,9 @@ def test_a_server_that_is_not_there_is_an_error() -> None:
 @pytest.mark.parametrize("move", list(Move))
 def test_every_move_has_a_prompt_in_the_users_language(move: Move) -> None:
     persona = find_persona("gardener_de")
-    situation = Situation(persona, move, (find("language(de)"),), again=True, question="Q?")
+    situation = Situation(
+        persona, move, (find("language(de)"),), corrections=("No.",), question="Q?"
+    )
     system, asked = prompt(situation)
     assert "in German" in system["content"]
     assert "Q?" not in asked["content"] and persona.name not in asked["content"]
