@@ -1,0 +1,309 @@
+"""One cell: a served policy, a method, a user or several, session after session."""
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from envs import registry
+from envs.chat.tasks import load_tasks
+from envs.types import Task
+from serving.client import PolicyClient
+from serving.errors import PolicyError
+from serving.types import Message, Sampling
+
+METHODS = ("none", "memory", "binary", "opd", "hybrid")
+LEARNING = ("binary", "opd", "hybrid")
+SYSTEM = "You are a helpful assistant."
+IN_A_ROW = 3
+START_TIMEOUT_S = 300.0
+SETTLE_TIMEOUT_S = 900.0
+FAREWELL_TOKENS = 8
+REMEMBERED = 6  # corrections a memory keeps
+
+
+class RunFailed(Exception):
+    """The program under test ended or stood still; the message names its log."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is played.
+
+    Attributes:
+        method: one of ``METHODS``.
+        personas: who talks, by turns.
+        seed: of questions, users and sampling.
+        cap: most sessions of each persona.
+        past: sessions played on after convergence.
+        skill: held-out questions asked before and after.
+        settings: for ``rl.train``.
+    """
+
+    method: str
+    personas: tuple[str, ...]
+    seed: int
+    model: str
+    cap: int
+    past: int
+    reply_tokens: int
+    temperature: float
+    skill: int
+    settings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For people and folders."""
+        return f"{self.method}-{'+'.join(self.personas)}-seed{self.seed}"
+
+
+@dataclass
+class Memory:
+    """What a plain memory remembers of a user: their corrections, in their words."""
+
+    heard: list[str] = field(default_factory=list)
+
+    def system(self) -> str:
+        """Return the system message of the next session."""
+        if not self.heard:
+            return SYSTEM
+        lines = "\n".join(f"- {text}" for text in self.heard[-REMEMBERED:])
+        return f"{SYSTEM} In earlier sessions this user said of your replies:\n{lines}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A served policy.
+
+    Attributes:
+        client: speaks to it.
+        folder: of its run.
+        learns: whether it has a learner to wait for.
+    """
+
+    client: PolicyClient
+    folder: Path
+    learns: bool
+    process: "subprocess.Popen[bytes]"
+
+    async def settle(self) -> None:
+        """Wait until all that was said is judged and every batch that is due is learned.
+
+        Raises:
+            RunFailed: it did not come to rest.
+        """
+        if not self.learns:
+            return
+        deadline, quiet_since = time.monotonic() + SETTLE_TIMEOUT_S, time.monotonic()
+        before: object = None
+        while time.monotonic() - quiet_since < 1.5:
+            self.check()
+            status = self._status()
+            busy = (
+                status.get("being_judged", 1)
+                or status.get("learning", True)
+                or status.get("ready_to_learn", 0) >= status.get("batch", 1)
+            )
+            if busy or status != before:
+                quiet_since = time.monotonic()
+            before = status
+            if time.monotonic() > deadline:
+                raise RunFailed(f"the learner did not come to rest: {status}")
+            await asyncio.sleep(0.25)
+
+    def check(self) -> None:
+        """Raise ``RunFailed`` when the program has ended."""
+        if (code := self.process.poll()) is not None:
+            raise RunFailed(
+                f"it ended with exit code {code}; see {self.folder.with_suffix('.log')}"
+            )
+
+    def _status(self) -> dict[str, Any]:
+        try:
+            status: dict[str, Any] = json.loads((self.folder / "live.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return status
+
+
+async def play(cell: Cell, out: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """Play a cell and return its sessions, convergence and skill before and after.
+
+    Raises:
+        RunFailed: the program under test ended or stood still.
+    """
+    begun = time.monotonic()
+    async with _serve(cell, out / cell.name) as program:
+        before = await _skill(cell, program)
+        sessions: list[dict[str, Any]] = []
+        memories = {name: Memory() for name in cell.personas}
+        open_ends = dict.fromkeys(cell.personas, cell.cap)  # sessions still to be played
+        rows: dict[str, list[bool]] = {name: [] for name in cell.personas}
+        while any(open_ends.values()):
+            for name in [n for n, left in open_ends.items() if left]:
+                session = await _session(cell, program, name, len(rows[name]), memories[name])
+                await program.settle()
+                rows[name].append(bool(session["clean"]))
+                sessions.append({**session, "minutes": (time.monotonic() - begun) / 60})
+                open_ends[name] = _left(cell, rows[name])
+                say(
+                    f"  {name} session {len(rows[name])}: first reply "
+                    f"{session['score']:.2f}, {session['replies']} replies, "
+                    f"version {session['version']}"
+                )
+        after = await _skill(cell, program)
+    return {
+        "sessions": sessions,
+        "converged": {name: converged(clean) for name, clean in rows.items()},
+        "skill_before": before,
+        "skill_after": after,
+        "minutes": (time.monotonic() - begun) / 60,
+    }
+
+
+def converged(clean: Sequence[bool]) -> int | None:
+    """Return the number of the session that was the third clean one in a row, or None."""
+    for end in range(IN_A_ROW, len(clean) + 1):
+        if all(clean[end - IN_A_ROW : end]):
+            return end
+    return None
+
+
+def _left(cell: Cell, clean: Sequence[bool]) -> int:
+    """Return how many sessions of a persona are still to be played."""
+    at = converged(clean)
+    end = cell.cap if at is None else min(cell.cap, at + cell.past)
+    return max(0, end - len(clean))
+
+
+async def _session(
+    cell: Cell, program: Program, persona: str, number: int, memory: Memory
+) -> dict[str, Any]:
+    """Talk until the user leaves, and say goodbye, so that the last reply has a next state too."""
+    task = _task(persona, number, cell.seed)
+    env = registry.make("chat", tasks=[task])
+    name = f"{cell.name}-{persona}-{number}"
+    seen, _ = env.reset(seed=cell.seed * 1009 + number, options={"task": task})
+    system = memory.system() if cell.method == "memory" else SYSTEM
+    messages: list[Message] = [{"role": "system", "content": system}, _user(seen)]
+    score, clean, version, replies, over = 0.0, False, 0, 0, False
+    hints: list[str] = []
+    while not over:
+        reply = await _ask(program, messages, name, cell, cell.reply_tokens)
+        replies += 1
+        version = max(version, *reply.generation.versions_T)
+        seen, reward, terminated, truncated, info = env.step(reply.text)
+        if replies == 1:
+            score, clean = float(reward), bool(info["first_reply_clean"])
+        over = terminated or truncated
+        if info["move"] == "correct":
+            memory.heard.append(str(seen["message"]))
+            hints.append(str(info["hint"]))
+        messages += [{"role": "assistant", "content": reply.text}, _user(seen)]
+    await _ask(program, messages, name, cell, FAREWELL_TOKENS)
+    return {
+        "persona": persona, "number": number, "score": score, "clean": clean,
+        "replies": replies, "version": version, "corrections": len(hints),
+    }  # fmt: skip
+
+
+async def _ask(
+    program: Program, messages: Sequence[Message], session: str, cell: Cell, tokens: int
+) -> Any:
+    program.check()
+    try:
+        return await program.client.complete(
+            messages,
+            session=session,
+            sampling=Sampling(max_tokens=tokens, temperature=cell.temperature),
+        )
+    except PolicyError as error:
+        raise RunFailed(f"no reply: {error}") from error
+
+
+async def _skill(cell: Cell, program: Program) -> float | None:
+    """Return the share of held-out questions whose kept answer is in a greedy first reply."""
+    if not cell.skill:
+        return None
+    tasks = [
+        task
+        for task in load_tasks()
+        if task.split == "heldout" and task.data["requests"][0].get("answer")
+    ]
+    right = []
+    for number, task in enumerate(tasks[:: max(1, len(tasks) // cell.skill)][: cell.skill]):
+        env = registry.make("chat", tasks=[task])
+        seen, _ = env.reset(seed=0, options={"task": task})
+        messages = [{"role": "system", "content": SYSTEM}, _user(seen)]
+        reply = await program.client.complete(
+            messages,
+            session=f"skill-{number}-{secrets.token_hex(4)}",
+            sampling=Sampling(max_tokens=cell.reply_tokens, temperature=0.0),
+        )
+        right.append(bool(env.step(reply.text)[4]["answered"]))
+    return sum(right) / len(right) if right else None
+
+
+def _task(persona: str, number: int, seed: int) -> Task:
+    """Return the session's task: another question each time, the wishes of that session."""
+    tasks = [t for t in load_tasks() if t.family == persona and t.split == "train"]
+    task = tasks[(number * 7 + seed * 13) % len(tasks)]
+    return replace(task, id=f"{task.id}#{number}", data={**task.data, "session": number})
+
+
+def _user(seen: Mapping[str, Any]) -> Message:
+    return {"role": "user", "content": str(seen["message"])}
+
+
+@asynccontextmanager
+async def _serve(cell: Cell, folder: Path) -> AsyncIterator[Program]:
+    """Start the program under test and stop it by signal afterwards."""
+    key = secrets.token_urlsafe(16)
+    learns = cell.method in LEARNING
+    if learns:
+        command = ["rl.train", "env=chat", f"model={cell.model}", f"run={folder}",
+                   f"algorithm={cell.method}", f"seed={cell.seed}", *cell.settings]  # fmt: skip
+    else:
+        command = ["serving", f"model={cell.model}"]
+    log = folder.with_suffix(".log")
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "CLAWGYM_API_KEY": key, "CLAWGYM_ADMIN_KEY": f"admin-{key}"},
+        )
+        try:
+            url = await _address(process, log)
+            async with PolicyClient(url, key) as client:
+                yield Program(client, folder, learns, process)
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                await asyncio.to_thread(process.wait, 120)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+async def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
+    """Wait until the program says where it serves."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        text = log.read_text(errors="replace")
+        for line in text.splitlines():
+            word = line.partition("ready. Base URL: ")[2].split(" ")[0] or line.strip()
+            if word.startswith("http://"):
+                return word.removesuffix("/v1")
+        if process.poll() is not None:
+            raise RunFailed(f"it did not start: {text[-600:]}")
+        await asyncio.sleep(0.3)
+    raise RunFailed(f"it did not start in {START_TIMEOUT_S:.0f} s; see {log}")
