@@ -1,5 +1,5 @@
 // Judged quality over publications, as a small drawing with its last point in words.
-import { make } from "./dom.js";
+import { draw, make } from "./dom.js";
 
 const [WIDTH, HEIGHT, LEFT, EDGE] = [260, 90, 34, 8];
 
@@ -20,9 +20,8 @@ export function curve(points) {
   });
   for (const score of [low, high]) {
     drawing.append(draw("line", { x1: LEFT, x2: WIDTH - EDGE, y1: y(score), y2: y(score) }));
-    const label = draw("text", { x: LEFT - 5, y: y(score) + 4, "text-anchor": "end" });
-    label.textContent = score.toFixed(2);
-    drawing.append(label);
+    const place = { x: LEFT - 5, y: y(score) + 4, "text-anchor": "end" };
+    drawing.append(draw("text", place, score.toFixed(2)));
   }
   const line = points.map((point, at) => `${x(at).toFixed(1)},${y(point.score).toFixed(1)}`);
   drawing.append(draw("polyline", { points: line.join(" ") }));
@@ -32,10 +31,4 @@ export function curve(points) {
 
 function count(judged) {
   return judged === 1 ? "1 reply" : `${judged} replies`;
-}
-
-function draw(tag, attributes) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  return node;
 }

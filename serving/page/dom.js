@@ -13,4 +13,12 @@ export function make(tag, properties = {}, ...children) {
   return node;
 }
 
+// Return an SVG element; numbers and texts as attributes.
+export function draw(tag, attributes, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
 export const find = (id) => document.getElementById(id);

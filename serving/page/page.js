@@ -203,8 +203,10 @@ async function listSessions() {
 
 function sessionItem(row) {
   const name = row.title || row.id;
-  const when = new Date(row.updated * 1000).toLocaleString([], {
-    day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+  const updated = new Date(row.updated * 1000);
+  const isToday = updated.toDateString() === new Date().toDateString();
+  const shown = isToday ? { timeStyle: "short" } : { dateStyle: "medium" };
+  const when = updated.toLocaleString([], shown);
   const label = (text, long) => {
     remove.textContent = text;
     remove.setAttribute("aria-label", long);

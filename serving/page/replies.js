@@ -2,8 +2,10 @@
 //
 // A turn: {asked, reply, text, thoughts, id, version, finish, rating, corrected, failure, live};
 // `asked` are the messages since the reply before, `reply` the message to send back.
-import { make } from "./dom.js";
+import { draw, make } from "./dom.js";
 import { render } from "./markdown.js";
+
+const THUMB = "M2 9h4v11H2zM8 9l4-7c2 0 3 1.5 2.5 4L14 9h6q2 0 1.5 2l-2 7.5q-.5 1.5-2 1.5H8z";
 
 // Return the node of a turn. `act`: {rate, correct, again, edit}, each given the turn.
 export function exchange(turn, isLast, act) {
@@ -64,26 +66,38 @@ function foot(turn, isLast, act) {
 }
 
 function thumbs(turn, act, correction) {
-  const buttons = [["👍", "Good reply", 1], ["👎", "Bad reply", -1]].map(([sign, name, rating]) =>
-    make("button", { type: "button", text: sign, "aria-label": name, title: name,
+  const buttons = [["Good reply", 1], ["Bad reply", -1]].map(([name, rating]) =>
+    make("button", { type: "button", "aria-label": name, title: name,
       "aria-pressed": String(turn.rating === rating),
       onclick: async () => {
         if (!(await act.rate(turn, turn.rating === rating ? 0 : rating))) return;
         for (const [at, value] of [1, -1].entries()) {
           buttons[at].setAttribute("aria-pressed", String(turn.rating === value));
         }
-        if (turn.rating === -1) correction.hidden = false;
-      } }));
+        if (turn.rating === -1) reveal(correction);
+      } }, thumb(rating)));
   const opener = make("button", { type: "button", text: turn.corrected ? "Corrected" : "Correct",
     onclick: () => {
-      correction.hidden = !correction.hidden;
-      if (!correction.hidden) correction.querySelector("textarea").focus();
+      if (!correction.hidden) correction.hidden = true;
+      else reveal(correction).querySelector("textarea").focus();
     } });
   correction.addEventListener("sent", () => {
     opener.textContent = "Corrected";
     opener.focus();
   });
   return [...buttons, opener];
+}
+
+function thumb(rating) {
+  const turned = rating < 0 ? { transform: "rotate(180 12 11.5)" } : {};
+  return draw("svg", { viewBox: "0 0 24 23", "aria-hidden": "true" },
+    draw("path", { d: THUMB, ...turned }));
+}
+
+function reveal(node) {
+  node.hidden = false;
+  node.scrollIntoView({ block: "nearest" });
+  return node;
 }
 
 function correctionBox(turn, act) {
