@@ -4,7 +4,7 @@ Held-out tasks are drawn once by the run's seed-free order, half by new paramete
 templates where both exist, so that every run and every phase sees the same ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from envs.types import Task
@@ -42,6 +42,7 @@ def select(config: RunConfig) -> TaskSets:
             seed=config.seed,
         )
         heldout = load(source, split="heldout")
+        trainable = {task.family for task in load(source, split="train")}
         if config.evaluation.levels:
             load(source, split="heldout", levels=config.evaluation.levels)
     except TaskError as error:
@@ -55,7 +56,7 @@ def select(config: RunConfig) -> TaskSets:
         for task in heldout
         if "source:release" not in task.tags
         and (levels is None or _level(task) in levels)
-        and _belongs(task, config.tasks.families)
+        and _belongs(task, config.tasks.families, trainable)
     ]
     chosen = _balanced(generated, config.evaluation.tasks)
     chosen += releases if config.evaluation.releases else []
@@ -80,9 +81,10 @@ def _balanced(tasks: Sequence[Task], count: int) -> list[Task]:
     return (order + rest)[:count]
 
 
-def _belongs(task: Task, families: Sequence[str]) -> bool:
-    """New parameters of a family count as held out only where the family is trained on."""
-    return not families or "heldout:parameters" not in task.tags or task.family in families
+def _belongs(task: Task, families: Sequence[str], trainable: Collection[str]) -> bool:
+    """A family that could be trained on is measured only where it is; one that is all held out
+    always."""
+    return not families or task.family in families or task.family not in trainable
 
 
 def _level(task: Task) -> str:

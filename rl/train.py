@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -185,9 +185,10 @@ def _prepare(config: "RunConfig") -> None:
     from envs.sandbox.reaper import reap
     from serving.models import resolve as resolve_model
 
-    if left := reap().removed:
-        log.info("removed %d sandboxes that an earlier run left", len(left))
-    images.ensure(registry.find(config.env).image)
+    if image := registry.find(config.env).image:
+        if left := reap().removed:
+            log.info("removed %d sandboxes that an earlier run left", len(left))
+        images.ensure(image)
     if config.evaluation.releases:
         registry.prepare(config.env, log.info)
     resolve_model(config.model)
@@ -195,6 +196,7 @@ def _prepare(config: "RunConfig") -> None:
 
 async def _play_and_learn(config: "RunConfig", folder: Path, tasks: "TaskSets") -> None:
     """Run the controller."""
+    from envs import registry
     from envs.sandbox.reaper import Reaper
     from rl.controller import Controller
     from rl.fleet import RayFleet
@@ -202,7 +204,8 @@ async def _play_and_learn(config: "RunConfig", folder: Path, tasks: "TaskSets") 
     from rl.store import Store
 
     run_id = f"{folder.name}-{os.getpid()}"
-    with closing(Metrics(folder)) as metrics, Store(folder) as store, Reaper(run_id=run_id):
+    reaper = Reaper(run_id=run_id) if registry.find(config.env).image else nullcontext()
+    with closing(Metrics(folder)) as metrics, Store(folder) as store, reaper:
         async with RayFleet(config, run_id, folder) as fleet:
             log.info("policy at %s (key %s)", fleet.address.base_url, fleet.address.api_key)
             controller = Controller(config, folder, fleet, tasks, store, metrics)
