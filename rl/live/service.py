@@ -75,7 +75,8 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
                 try:
                     await loop.run()
                 finally:
-                    log.info("%s", ", ".join(summary(loop.counts, loop.assembly.skipped)) or "no turns")
+                    lines = summary(loop.counts, loop.assembly.skipped)
+                    log.info("%s", ", ".join(lines) or "no turns")
                     await judge.close()
     finally:
         metrics.close()
