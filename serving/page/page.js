@@ -81,7 +81,12 @@ function drawLast() {
     const log = find("log");
     const follows = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
     const turn = talk.turns.at(-1);
-    if (turn) log.lastElementChild.replaceWith(exchange(turn, true, { rate, correct, again, edit }));
+    if (turn) {
+      const isOpen = log.lastElementChild.querySelector(".thoughts")?.open;
+      const node = exchange(turn, true, { rate, correct, again, edit });
+      if (isOpen) node.querySelector(".thoughts")?.setAttribute("open", "");
+      log.lastElementChild.replaceWith(node);
+    }
     if (follows) log.scrollTop = log.scrollHeight;
   });
 }
@@ -245,6 +250,7 @@ async function openSession(id) {
 
 async function forget(id) {
   if (!(await attempt(() => api.forget(id)))) return;
+  find("new").focus(); // the button that had it is about to go
   if (id === talk.session) switchTo(begin());
   else listSessions().catch(tell);
 }
