@@ -129,17 +129,19 @@ class Assembly:
             self._ready.setdefault(turn_id, (relation, next_state))
 
     def _compare(self, turn: Turn) -> None:
-        """Settle earlier turns that went on from the same place."""
-        place = self._siblings.setdefault(_place(turn), [])
-        for earlier_id in place:
-            earlier = self._turns[earlier_id]
+        """Settle earlier turns that went on from the same place, unless they fell silent before."""
+        place = self._siblings.get(_place(turn), [])
+        waiting = [self._turns[name] for name in place if name in self._pending]
+        for earlier in waiting:
             if _request(earlier.id) == _request(turn.id):
                 continue  # another choice of the same request
-            if list(earlier.messages) == list(turn.messages):
-                self._settle(earlier_id, Relation.RETRIED, ())
+            if turn.created - earlier.created >= self.idle_s:
+                self._settle(earlier.id, Relation.IDLE, ())
+            elif list(earlier.messages) == list(turn.messages):
+                self._settle(earlier.id, Relation.RETRIED, ())
             else:
-                self._settle(earlier_id, Relation.EDITED, turn.messages)
-        place.append(turn.id)
+                self._settle(earlier.id, Relation.EDITED, turn.messages)
+        self._siblings[_place(turn)] = [*(earlier.id for earlier in waiting), turn.id]
 
     def _exchange(
         self, turn_id: str, relation: Relation, next_state: Sequence[Message]

@@ -105,6 +105,14 @@ def test_the_same_request_again_is_a_retry_and_another_one_an_edit(assembly: Ass
     assert edited.next_state == (said("hello"),)
 
 
+def test_the_same_request_much_later_is_no_retry(assembly: Assembly) -> None:
+    """A program that asks the same every hour, in one named session."""
+    assembly.turn(turn("a"))
+    assembly.turn(turn("b", created=1000.0 + 3600))
+    (exchange,) = assembly.due()
+    assert (exchange.id, exchange.relation) == ("a", Relation.IDLE)
+
+
 def test_choices_of_one_request_are_no_retries(assembly: Assembly) -> None:
     assembly.turn(turn("a"))
     assembly.turn(turn("a#1"))
