@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from rl.errors import ConfigError
+from rl.judge.classifier import Classifier
 from rl.judge.feedback import from_feedback
 from rl.judge.model import Endpoint, ModelJudge
 from rl.judge.rules import from_rules
@@ -88,7 +89,8 @@ def build(
     if settings.model == "rules":
         return Pipeline(judges)
     if settings.model == "default":
-        return Pipeline(judges)
+        classifier = Classifier(settings.confidence)
+        return Pipeline((*judges, classifier), (classifier,))
     endpoint = _endpoint(settings, policy, os.environ if environ is None else environ)
     model = ModelJudge(endpoint, settings)
     return Pipeline((*judges, model), (model,))

@@ -1,0 +1,1 @@
+"""Labelled exchanges, written by hand; ``compose`` makes the files of them."""

@@ -1,0 +1,152 @@
+"""Makes ``train.jsonl`` and ``test.jsonl`` of the hand-written parts beside it.
+
+``python -m rl.judge.data.compose`` writes both; equal parts give equal files. A part has scenes
+(request, reply, reactions of several writers to it), reactions that fit any scene, reactions in
+other languages, and tool calls with what came back. Some exchanges get an earlier one of the same
+part as history. No scene, reaction or writer's style is in both parts; a test checks it.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+KINDS = {
+    "cor": ("correction", -1),
+    "ask": ("re_ask", -1),
+    "thx": ("thanks", 1),
+    "top": ("topic_change", 0),
+    "sar": ("sarcasm", -1),
+    "not": ("not_meant_right_answer", -1),
+    "acc": ("terse_acceptance", 1),
+    "con": ("continuation", 1),
+    "cmp": ("complaint", -1),
+    "cla": ("clarification_question", 0),
+}
+STYLES = {
+    "F": "formal", "C": "chatty", "T": "terse", "P": "polite", "N": "non_native",
+    "D": "developer", "B": "blunt",
+    "Y": "typos", "E": "emoji", "S": "slang", "L": "long_winded", "O": "old_fashioned",
+}  # fmt: skip
+TOOL_KINDS = {"fail": ("tool_failure", -1), "done": ("tool_success", 0)}
+REGISTERS = {"train": "plain", "test": "casual"}  # of the reactions in other languages
+WITH_HISTORY = 0.3
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Scene:
+    """A request, its reply and the reactions to it as (kind, style, label, text)."""
+
+    request: str = ""
+    reply: str = ""
+    reactions: list[tuple[str, str, int, str]] = field(default_factory=list)
+
+    def messages(self) -> list[dict[str, str]]:
+        """Return request and reply."""
+        return [
+            {"role": "user", "content": self.request},
+            {"role": "assistant", "content": self.reply},
+        ]
+
+
+def compose(part: str) -> list[Row]:
+    """Return the rows of ``train`` or ``test``."""
+    draw = random.Random(part)
+    scenes = _scenes((HERE / f"{part}.txt").read_text(encoding="utf-8"), REGISTERS[part])
+    told = [scene for scene in scenes if scene.request]
+    rows: list[Row] = []
+    for scene in scenes:
+        for kind, style, label, text in scene.reactions:
+            at = scene if scene.request else draw.choice(told)
+            earlier = draw.choice(told)
+            before = (
+                earlier.messages() if draw.random() < WITH_HISTORY and earlier is not at else []
+            )
+            rows.append(
+                {
+                    "kind": kind,
+                    "style": style,
+                    "history": [*before, at.messages()[0]],
+                    "reply": at.messages()[1],
+                    "next_state": [{"role": "user", "content": text}],
+                    "label": label,
+                }
+            )
+    rows += _tool_rows((HERE / f"tools_{part}.txt").read_text(encoding="utf-8"))
+    return [{"id": f"{part}-{place:04d}", **row} for place, row in enumerate(rows)]
+
+
+def _scenes(text: str, register: str) -> list[Scene]:
+    scenes: list[Scene] = []
+    for line in _lines(text):
+        head, _, rest = line.partition(" ")
+        if head == "@":
+            scenes.append(Scene())
+        elif head in ("Q", "A"):
+            setattr(scenes[-1], "request" if head == "Q" else "reply", _unescaped(rest))
+        elif head == "lang":
+            language, score, said = rest.split(" ", 2)
+            style = f"{language}_{register}"
+            scenes[-1].reactions.append(("other_language", style, int(score), said))
+        else:
+            kind, label = KINDS[head]
+            style, _, said = rest.partition(" ")
+            if said.startswith("0 "):
+                label, said = 0, said[2:]
+            scenes[-1].reactions.append((kind, STYLES[style], label, said))
+    return scenes
+
+
+def _tool_rows(text: str) -> Iterator[Row]:
+    request, said = "", ""
+    calls: list[Row] = []
+    results: list[Row] = []
+    for line in _lines(text):
+        head, _, rest = line.partition(" ")
+        if head == "T":
+            request, calls, results, said = rest, [], [], ""
+        elif head == "C":
+            name, _, arguments = rest.partition(" ")
+            function = {"name": name, "arguments": arguments}
+            calls.append({"id": f"call-{len(calls)}", "type": "function", "function": function})
+        elif head == "R":
+            call_id = f"call-{len(results)}"
+            result = {"role": "tool", "tool_call_id": call_id, "content": _unescaped(rest)}
+            results.append(result)
+        elif head == "U":
+            said = rest
+        else:
+            kind, style, *label = rest.split(" ")
+            name, score = TOOL_KINDS.get(kind, ("tool_success", int(label[0]) if label else 0))
+            yield {
+                "kind": name,
+                "style": STYLES[style],
+                "history": [{"role": "user", "content": request}],
+                "reply": {"role": "assistant", "content": "", "tool_calls": calls},
+                "next_state": [*results, *([{"role": "user", "content": said}] if said else [])],
+                "label": score,
+            }
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\n", "\n")
+
+
+def main() -> None:
+    """Write both files."""
+    for part in REGISTERS:
+        lines = [json.dumps(row, ensure_ascii=False) for row in compose(part)]
+        (HERE / f"{part}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
