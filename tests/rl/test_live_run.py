@@ -80,22 +80,22 @@ def test_what_a_user_says_changes_the_weights_that_answer(tmp_path: Path) -> Non
 
 
 def test_kill_9_loses_no_acknowledged_turn_and_trains_none_twice(tmp_path: Path) -> None:
-    """Killed at random moments of a talk, five times over."""
+    """Killed at random moments of a talk, three times over."""
     folder, chance = tmp_path / "killed", random.Random(0)
     acknowledged: list[str] = []
-    for life in range(6):
+    for life in range(4):
         arguments = [f"run={folder}", *SETTINGS] if life == 0 else [f"resume={folder}"]
         with Run(folder, *arguments, **KEYS) as run:
             url = address(run, life)
             talk = client(url)
             end = time.monotonic() + chance.uniform(0.5, 6.0)
-            while time.monotonic() < end or life == 5:
+            while time.monotonic() < end or life == 3:
                 reply = ask(talk, [{"role": "user", "content": f"message {len(acknowledged)}"}])
                 acknowledged.append(reply.id)
                 rate(url, reply.id, chance.choice((1, -1)))
-                if life == 5 and len(acknowledged) % 8 == 0:
+                if life == 3 and len(acknowledged) % 8 == 0:
                     break
-            if life == 5:
+            if life == 3:
                 run.until(lambda: judged(folder) >= set(acknowledged))
             run.process.kill()
             run.wait()
