@@ -33,13 +33,13 @@ class Settings:
     """
 
     meaning: float = 1.0
-    letters: float = 4.0
-    signs: float = 1.0
+    letters: float = 3.0
+    signs: float = 2.0
     l2: float = 1e-3
     spellings: int = 3
     spelling_weight: float = 0.5
     balance: float = 0.5
-    iterations: int = 60
+    iterations: int = 50
     seed: str = "0"
 
 
