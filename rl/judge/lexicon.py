@@ -1,7 +1,8 @@
 """Words by which follow-ups show what they are, in a dozen languages; one feature each.
 
 A hint to the classifier, not a verdict: it learns what each family weighs, in which company.
-Written from general knowledge of the languages, before anything was measured.
+Written before anything was measured, but by the authors of both data files and after them: some of
+the test part's words are here, so the rates on it are kinder than on other people's words.
 """
 
 import re
