@@ -1,0 +1,1 @@
+"""A benchmark run: a model, a set of tasks, k samples of each, and what may be said of it."""
