@@ -63,6 +63,13 @@ ENTRIES: tuple[Entry, ...] = (
         "envs.swe.releases:build_missing",
     ),
     Entry("chat", "clawgym/Chat-v0", "envs.chat.env:ChatEnv", "envs.chat.tasks:load_tasks", ""),
+    Entry(
+        "toolcall",
+        "clawgym/ToolCall-v0",
+        "envs.toolcall.env:ToolCallEnv",
+        "envs.toolcall.tasks:load_tasks",
+        "",
+    ),
 )
 
 

@@ -49,7 +49,7 @@ def test_importing_the_registry_loads_no_environment() -> None:
     code = (
         "import sys, envs.registry as r, envs.tasks, envs.tasks.loading; r.register();"
         "print([m for m in sys.modules if m.split('.')[0] in ('docker', 'torch', 'ray') or "
-        "m.startswith(('envs.terminal', 'envs.swe', 'envs.chat'))])"
+        "m.startswith(('envs.terminal', 'envs.swe', 'envs.chat', 'envs.toolcall'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -1,0 +1,58 @@
+"""The task set: single requests by family, then the tasks of the worlds.
+
+Held out by template are tools that no training task offers; by parameters known tools with
+values that no training task holds.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+
+from envs.toolcall.bank.families import FAMILIES, Side
+from envs.toolcall.worlds.shop.tasks import shop_tasks
+from envs.types import Split, Task, TaskLimits
+
+SEED = 40961
+COUNTS: dict[tuple[Split, str], int] = {
+    ("train", ""): 40,
+    ("heldout", "parameters"): 6,
+    ("heldout", "template"): 8,
+}
+OUTPUT_BYTES = 3000
+
+
+def load_tasks() -> list[Task]:
+    """Return every task, the same each time."""
+    return [*_requests(), *shop_tasks()]
+
+
+def _requests() -> Iterator[Task]:
+    for family in FAMILIES:
+        rng = random.Random(f"{SEED}/{family}")
+        seen: set[str] = set()
+        for (split, kind), count in COUNTS.items():
+            for _ in range(count):
+                yield _draw(family, split, kind, rng, seen)
+
+
+def _draw(family: str, split: Split, kind: str, rng: random.Random, seen: set[str]) -> Task:
+    """Draw a task whose request was not seen."""
+    made = FAMILIES[family]
+    side = Side(held_tools=kind == "template", held_values=bool(kind))
+    draft = made.draw(side, rng)
+    while draft.user.opening in seen:
+        draft = made.draw(side, rng)
+    number = len(seen)
+    seen.add(draft.user.opening)
+    tags = [f"level:{made.level}", "source:generated", f"template:{draft.template}"]
+    return Task(
+        id=f"toolcall/{family}/{number:04d}",
+        env="toolcall",
+        family=family,
+        split=split,
+        instruction=draft.user.opening,
+        image="",
+        limits=TaskLimits(max_steps=made.max_steps, output_bytes=OUTPUT_BYTES),
+        data=json.loads(json.dumps(draft.data())),
+        tags=(*tags, f"heldout:{kind}") if kind else tuple(tags),
+    )
