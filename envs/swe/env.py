@@ -3,11 +3,14 @@
 import shlex
 from collections.abc import Sequence
 
+import gymnasium
+
 from envs.core import ShellEnv
 from envs.errors import SandboxFileError, SandboxLimitError, SetupError, TaskError, VerifierError
 from envs.sandbox.protocol import Sandbox
 from envs.swe.call_grading import run_calls
 from envs.swe.corpus import Check
+from envs.swe.patches import unified
 from envs.swe.pytest_grading import Suite, SuiteResult, harvest, run_suite
 from envs.swe.release_tasks import pass_to_pass, read_blob
 from envs.swe.trees import source_files, unpack
@@ -77,6 +80,36 @@ class SWEEnv(ShellEnv):
             return list(task.data["oracle"])
         patch = read_blob(task.data["gold"]).decode("utf-8")
         return [f"patch -s -p1 <<'END_OF_PATCH'\n{patch}END_OF_PATCH"]
+
+    def patch(self) -> str:
+        """Return what the agent changed in the source files, as a patch on the task's tree.
+
+        Only what is judged is in it: no tests, settings or files beside the source. Ask before
+        ``close``; after the end nothing of the agent's runs beside it.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before ``reset`` or after ``close``.
+            VerifierError: the source cannot be read.
+            SandboxLost: the sandbox is gone.
+        """
+        if self._sandbox is None or self._task is None:
+            raise gymnasium.error.ResetNeeded("call reset() before patch()")
+        sandbox, task = self._sandbox, self._task
+        try:
+            if task.data["kind"] == "calls":
+                name = task.data["file"]
+                source = sandbox.read_file(
+                    f"{task.data['folder']}/{name}", max_bytes=_MOST_SOURCE_BYTES
+                )
+                return unified({name: task.data["source"].encode()}, {name: source})
+            sources, tests = tuple(task.data["sources"]), tuple(task.data["tests"])
+            given = unpack(read_blob(task.data["source"]))
+        except (SandboxFileError, SandboxLimitError, TaskError, ValueError) as error:
+            raise VerifierError(f"{task.id}: no patch: {error}") from error
+        tree = harvest(sandbox, task.data["folder"], sources)
+        if tree is None:
+            raise VerifierError(f"{task.id}: no patch: the source cannot be read")
+        return unified(source_files(given, sources, tests), source_files(tree, sources, tests))
 
 
 def _require_data(task: Task) -> None:

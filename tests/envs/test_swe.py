@@ -195,6 +195,17 @@ def test_a_package_is_solved_by_its_gold_patch_only(env: SWEEnv, package: Task) 
     assert (half.reward, half.passed, half.failed) == (0.0, (TURN[1],), (TURN[0],))
 
 
+def test_its_patch_is_the_change_of_the_source_alone(env: SWEEnv, package: Task) -> None:
+    """What is handed to SWE-bench's tool holds no tests and nothing beside the source."""
+    play(env, package, *env.oracle(package), "echo > conftest.py; rm README")
+    patch = env.patch()
+    assert patch.partition("--- a/")[0] == (
+        "diff --git a/src/pkg/__init__.py b/src/pkg/__init__.py\n"
+    )
+    assert "-    return n + n + 1\n+    return n + n\n" in patch
+    assert patch.count("diff --git") == 1
+
+
 def test_a_fix_that_breaks_another_test_is_not_solved(env: SWEEnv, package: Task) -> None:
     broken = play(
         env, package, *env.oracle(package), "sed -i s/\"'pkg'\"/None/ src/pkg/__init__.py"
