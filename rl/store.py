@@ -82,6 +82,7 @@ class Store:
             self._db = sqlite3.connect(folder / "store.db", check_same_thread=False, timeout=30)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("PRAGMA secure_delete=ON")  # what is removed leaves no bytes
             (written,) = self._db.execute("PRAGMA user_version").fetchone()
             if written > SCHEMA_VERSION:
                 self._db.close()
@@ -162,8 +163,9 @@ class Store:
         return {name for (name,) in self._query("SELECT id FROM episodes WHERE kind = ?", (kind,))}
 
     def remove(self, episode_ids: Sequence[str]) -> int:
-        """Remove episodes and what was said of them, for good; return how many there were. That
-        their groups were trained stays on record, without a word of what was in them.
+        """Remove episodes and what was said of them, for good, from the log for people too; return
+        how many there were. That their groups were trained stays on record, without a word of what
+        was in them.
 
         Raises:
             StoreError: the disk refused.
@@ -173,9 +175,25 @@ class Store:
             try:
                 with self._db:
                     self._db.executemany("DELETE FROM signals WHERE episode_id = ?", rows)
-                    return self._db.executemany("DELETE FROM episodes WHERE id = ?", rows).rowcount
-            except sqlite3.Error as error:
+                    removed = self._db.executemany(
+                        "DELETE FROM episodes WHERE id = ?", rows
+                    ).rowcount
+                if removed:
+                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                    self._scrub({*episode_ids})
+                return removed
+            except (OSError, sqlite3.Error) as error:
                 raise StoreError(f"{len(rows)} episodes could not be removed: {error}") from error
+
+    def _scrub(self, episode_ids: set[str]) -> None:
+        """Write the log for people again without some episodes."""
+        path = Path(self._log.name)
+        part = path.with_suffix(".part")
+        with path.open(encoding="utf-8") as old, part.open("w", encoding="utf-8") as new:
+            new.writelines(line for line in old if _id_in(line) not in episode_ids)
+        self._log.close()
+        part.replace(path)
+        self._log = _open_log(path)
 
     def group(self, group_id: str, kind: str = "train") -> list[Episode]:
         """Return a group's stored episodes in order of arrival, failed ones included."""
@@ -355,6 +373,14 @@ def _open_log(path: Path) -> TextIO:
     if torn:
         log.write("\n")
     return log
+
+
+def _id_in(line: str) -> str:
+    """Return the episode id of a line of the log; "" for a torn one."""
+    try:
+        return str(json.loads(line)["id"])
+    except (ValueError, LookupError, TypeError):
+        return ""
 
 
 def _decode(payload: bytes) -> Episode:

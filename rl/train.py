@@ -81,7 +81,7 @@ def _train(arguments: Sequence[str]) -> int:
     if is_live(config):
         return _serve_and_learn(config, folder)
     select(config)  # a user's mistake is said before anything is built
-    with _owned(folder, fresh=config.resume is None):
+    with owned(folder, fresh=config.resume is None):
         _prepare(config)
         tasks = select(config)
         log.info("%s\n%s", folder, plan.describe(config, tasks.train, tasks.heldout))
@@ -110,7 +110,7 @@ def _serve_and_learn(config: "RunConfig", folder: Path) -> int:
 
     keys = service.keys()
     resolve_model(config.model)
-    with _owned(folder, fresh=config.resume is None):
+    with owned(folder, fresh=config.resume is None):
         log.info("%s\n%s", folder, service.describe(config))
         _write_whole(folder / "config.json", json.dumps(config.model_dump(), indent=2) + "\n")
         started = time.monotonic()
@@ -153,7 +153,7 @@ def _write_whole(path: Path, text: str) -> None:
 
 
 @contextmanager
-def _owned(folder: Path, fresh: bool) -> Iterator[None]:
+def owned(folder: Path, fresh: bool) -> Iterator[None]:
     """Hold the run folder for this process.
 
     Raises:

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 32 << 20
 KIND_HEADER = "X-Turn-Kind"
+TRAIN_HEADER = "X-Train"
 ID_HEADER = "X-Response-Id"
 OWNER = web.RequestKey("owner", str)  # name of the key a request came with
 
@@ -290,8 +291,11 @@ def caller(request: web.Request, hints: Mapping[str, str | None], user: str = ""
     kind = request.headers.get(KIND_HEADER)
     if kind not in (None, "main", "side"):
         raise RequestRefused(f"{KIND_HEADER} is main or side, not {kind!r}", field=KIND_HEADER)
+    train = request.headers.get(TRAIN_HEADER, "yes")
+    if train not in ("yes", "no"):
+        raise RequestRefused(f"{TRAIN_HEADER} is yes or no, not {train!r}", field=TRAIN_HEADER)
     named = session_name(candidates)
-    return Caller(request[OWNER], named, kind, user)  # type: ignore[arg-type]
+    return Caller(request[OWNER], named, kind, user, train == "no")  # type: ignore[arg-type]
 
 
 def reply_headers(job: Any) -> dict[str, str]:

@@ -18,6 +18,7 @@ from .types import Generation, Message, Sampling
 logger = logging.getLogger(__name__)
 
 WARN_AFTER = 20
+PRIVATE_MARK = "/private"  # begins a user's message: learn from nothing that follows
 _WINDOW = 2000  # characters of a message that the rules look at
 
 # requests that programs make beside a conversation: name of the rule, what one of the last two
@@ -50,9 +51,20 @@ def kind_of(messages: Sequence[Message]) -> tuple[Kind, str]:
     return "main", ""
 
 
-def unfit_reasons(sampling: Sampling, generation: Generation, kind: Kind) -> tuple[str, ...]:
+def is_private(messages: Sequence[Message]) -> bool:
+    """Whether a user asked, here or earlier in the conversation, that it be not learned from."""
+    return any(
+        message["role"] == "user" and message["content"].lstrip().startswith(PRIVATE_MARK)
+        for message in messages
+    )
+
+
+def unfit_reasons(
+    sampling: Sampling, generation: Generation, kind: Kind, *, private: bool = False
+) -> tuple[str, ...]:
     """Return why a turn cannot be trained on; empty when it can."""
     found = {
+        "private": private,
         "side request": kind == "side",
         "greedy (temperature 0)": sampling.temperature == 0,
         "top_p below 1": sampling.top_p < 1,

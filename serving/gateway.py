@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from .engine import Engine, generate
 from .errors import ContextOverflow, RequestRefused, TooManyRequests
-from .fitness import kind_of
+from .fitness import is_private, kind_of
 from .jobs import ANONYMOUS, Caller, Job, Place
 from .protocol import ChatRequest, CompletionRequest, SamplingFields
 from .quality import QualityLog
@@ -328,6 +328,7 @@ class Gateway:
             parent=turn,
             kind=caller.kind or kind_of(messages)[0],
             context=digest,
+            private=caller.private or is_private(messages),
             stores=caller.stores,
         )
         return Job(

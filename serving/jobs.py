@@ -21,6 +21,7 @@ class Caller:
         session: the name it gives its session, or None.
         kind: ``main`` or ``side`` where it says so itself.
         user: whom the request names, or "".
+        private: it asks that the reply be not learned from.
         stores: whether the reply may be named by ``previous_response_id``.
     """
 
@@ -28,6 +29,7 @@ class Caller:
     session: str | None = None
     kind: Kind | None = None
     user: str = ""
+    private: bool = False
     stores: bool = True
 
 
@@ -45,6 +47,7 @@ class Place:
         trail: the whole conversation before the reply.
         parent: the recorded turn it goes on from.
         context: digest of tools and template options.
+        private: the reply must not be learned from.
     """
 
     owner: str
@@ -54,6 +57,7 @@ class Place:
     parent: Turn | None
     kind: Kind
     context: str
+    private: bool = False
     stores: bool = True
 
 

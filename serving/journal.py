@@ -72,6 +72,7 @@ class Journal:
         self._database = sqlite3.connect(self.path, check_same_thread=False)
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=NORMAL")
+        self._database.execute("PRAGMA secure_delete=ON")  # what is removed leaves no bytes
         self._database.executescript(_SCHEMA)
         self._writes: queue.SimpleQueue[_Write | Future[None] | None] = queue.SimpleQueue()
         self.num_lost = 0  # writes the disk refused
@@ -196,6 +197,38 @@ class Journal:
                 return
             self.num_lost += 1
             logger.error("%s: a turn or feedback is lost: %s", self.path, error)
+
+
+def purge(folder: Path, unwanted: Callable[[Turn], bool]) -> list[str]:
+    """Remove turns of a journal that no gateway has open, and what was said of them.
+
+    Args:
+        folder: the journal's; one without a file has nothing to remove.
+
+    Returns:
+        the ids of the removed turns, for whoever has copies.
+
+    Raises:
+        OSError, sqlite3.Error: the file cannot be changed.
+    """
+    if not (folder / FILE).exists():
+        return []
+    with Journal(folder) as journal, contextlib.closing(sqlite3.connect(journal.path)) as database:
+        database.execute("PRAGMA secure_delete=ON")
+        gone = []
+        for turn_id, body in database.execute("SELECT id, body FROM turns ORDER BY seq").fetchall():
+            try:
+                if unwanted(Turn.from_json(json.loads(body))):
+                    gone.append(turn_id)
+            except (KeyError, TypeError, ValueError) as error:
+                logger.warning("%s: turn %s cannot be read: %r", journal.path, turn_id, error)
+        rows = [(turn_id,) for turn_id in gone]
+        with database:
+            database.executemany("INSERT INTO forgotten (turn) VALUES (?)", rows)
+            database.executemany("DELETE FROM feedback WHERE turn = ?", rows)
+            database.executemany("DELETE FROM turns WHERE id = ?", rows)
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return gone
 
 
 class Reader:

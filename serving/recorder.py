@@ -42,7 +42,7 @@ class Recorder:
             self.fitness.add(("text completion",))
             return
         sampling = job.samplings_G[index]
-        unfit = unfit_reasons(sampling, generation, place.kind)
+        unfit = unfit_reasons(sampling, generation, place.kind, private=place.private)
         if not generation.token_ids_T:
             self.fitness.add(unfit)
             return

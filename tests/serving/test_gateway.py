@@ -216,6 +216,8 @@ def test_side_requests_and_greedy_ones_are_not_trained_on(tiny: Path) -> None:
             (chat(top_p=0.5), {}, ["top_p below 1"]),
             (chat(response_format={"type": "json_object"}), {},
              ["constrained by response_format"]),
+            (chat("hello"), {"X-Train": "no"}, ["private"]),
+            (chat("/private my salary is 1"), {}, ["private"]),
         ]  # fmt: skip
         for at, (body, headers, unfit) in enumerate(cases):
             await ask(url, body=body, **headers, **{"X-Session-Id": f"s{at}"})
@@ -223,10 +225,12 @@ def test_side_requests_and_greedy_ones_are_not_trained_on(tiny: Path) -> None:
             assert shown["turns"][0]["unfit"] == unfit
         status, refused, _ = await ask(url, body=chat(), **{"X-Turn-Kind": "both"})
         assert status == 400 and refused["error"]["param"] == "X-Turn-Kind"
+        status, refused, _ = await ask(url, body=chat(), **{"X-Train": "maybe"})
+        assert status == 400 and refused["error"]["param"] == "X-Train"
         _, text, _ = await ask(url, "GET", "/metrics")
         assert "clawgym_trainable_turns 2.0" in text
         assert 'clawgym_unfit_turns{kind="side request"} 2.0' in text
-        assert 'clawgym_requests_total{route="/v1/chat/completions",status="200"} 7.0' in text
+        assert 'clawgym_requests_total{route="/v1/chat/completions",status="200"} 9.0' in text
 
     with serving(tiny, "fine") as (_, url):
         asyncio.run(play(url))
