@@ -172,23 +172,51 @@ def _names(node: ast.AST, known: list[str]) -> Iterator[Edit]:
                 yield Edit("name", node.lineno, node.col_offset, node.id, other)
 
 
-def sed_command(source: str, edit: Edit, file: str) -> str | None:
-    """Return the shortest ``sed`` that makes an edit: by a fragment that the file holds once, else
-    by the line's number; None when neither is safe."""
+@dataclass(frozen=True)
+class Fragment:
+    """The shortest piece of a line that tells where an edit belongs, before and after it.
+
+    Attributes:
+        old: as the file has it.
+        new: as it should be.
+        line: number of its line, from 1, when the file holds ``old`` more than once; else None.
+    """
+
+    old: str
+    new: str
+    line: int | None
+
+    def sed(self, file: str) -> str:
+        """Return the ``sed`` command that makes the edit."""
+        return f"sed -i '{self.line or ''}{_substitution(self.old, self.new)}' {file}"
+
+
+def fragment(source: str, edit: Edit, file: str) -> Fragment | None:
+    """Return the fragment whose ``sed`` is the shortest; None when none is safe.
+
+    One that the file holds once goes before one that needs its line's number.
+    """
     line = source.splitlines()[edit.line - 1]
-    best: list[tuple[int, str]] = []
+    best: list[tuple[int, str, Fragment]] = []
     for start, end in _windows(line, edit):
         old = line[start:end]
         new = line[start : edit.column] + edit.new + line[edit.column + len(edit.old) : end]
         if "'" in old + new or not re.search(r"\w", old):
             continue
-        if source.count(old) != 1 and line.find(old) != start:
+        unique = source.count(old) == 1
+        if not unique and line.find(old) != start:
             continue
-        where = "" if source.count(old) == 1 else edit.line
-        command = f"sed -i '{where}{_substitution(old, new)}' {file}"
-        by_number = source.count(old) != 1
-        best.append((len(command) + 40 * by_number + 6 * command.count("\\"), command))
-    return min(best)[1] if best else None
+        found = Fragment(old, new, None if unique else edit.line)
+        command = found.sed(file)
+        cost = len(command) + 40 * (not unique) + 6 * command.count("\\")
+        best.append((cost, command, found))
+    return min(best, key=lambda entry: entry[:2])[2] if best else None
+
+
+def sed_command(source: str, edit: Edit, file: str) -> str | None:
+    """Return the shortest ``sed`` that makes an edit; None when none is safe."""
+    found = fragment(source, edit, file)
+    return None if found is None else found.sed(file)
 
 
 def _windows(line: str, edit: Edit) -> Iterator[tuple[int, int]]:

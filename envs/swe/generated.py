@@ -1,12 +1,12 @@
 """Tasks from one-edit bugs: a short instruction, one small file, hidden checks.
 
 Every bug is reported by what a call returns (``level:easy`` or, in a longer file,
-``level:medium``). In a short file it is reported a second time by a reader who found it and names
-the wrong word (``level:trivial``): the place has still to be looked for, and the edit to be made.
+``level:medium``). In a short file it is reported a second time by a reviewer who quotes the place
+and says how it should read (``level:trivial``): what is left is to make the edit.
 
 Two kinds of held-out tasks: whole functions that training never sees (``heldout:template``), and,
-of the functions it does see, one bug each (``heldout:parameters``). Both reports of a bug lie on the
-same side.
+of the functions it does see, one bug each (``heldout:parameters``). Both reports of a bug lie on
+the same side.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from functools import cache
 
 from envs.swe.bugs import Bug, load_bugs
 from envs.swe.corpus import Function, load_functions
-from envs.swe.edits import sed_command
+from envs.swe.edits import fragment, sed_command
 from envs.types import Split, Task, TaskLimits
 
 FOLDER = "/workspace/app"
@@ -43,19 +43,22 @@ def generated_tasks() -> tuple[Task, ...]:
         hidden = min(bugs, key=lambda bug: bug.name) if len(bugs) >= _HIDDEN_BUGS_FROM else None
         for bug in bugs:
             reported = _task(function, bug, held_out=bug is hidden)
-            tasks += [reported, _named(reported, bug)] if _is_short(reported) else [reported]
+            tasks += [reported, _quoted(reported, bug)] if _is_short(reported) else [reported]
     return tuple(tasks)
 
 
-def _named(reported: Task, bug: Bug) -> Task:
-    """Return the task of the same bug, told by someone who saw which word is wrong."""
-    file, right, wrong = reported.data["file"], bug.edit.old, bug.edit.new
+def _quoted(reported: Task, bug: Bug) -> Task:
+    """Return the task of the same bug, told by a reviewer who quotes the place."""
+    file = reported.data["file"]
+    found = fragment(reported.data["source"], bug.edit.inverse(), file)
+    assert found is not None
+    place = f"line {found.line} of {file}" if found.line else file
     return replace(
         reported,
-        id=f"{reported.id}/named",
+        id=f"{reported.id}/quoted",
         instruction=(
-            f"In {file} the function {reported.family} says {wrong} in one place where it should "
-            f"say {right}. Fix the file."
+            f"In {place} the function {reported.family} says `{found.old.strip()}` where it "
+            f"should say `{found.new.strip()}`. Fix the file."
         ),
         tags=tuple("level:trivial" if tag == "level:easy" else tag for tag in reported.tags),
     )
