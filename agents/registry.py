@@ -9,11 +9,15 @@ from collections.abc import Callable
 from agents.chat import ChatAgent
 from agents.protocol import Agent
 from agents.shell import ReplyFormat, ShellAgent
+from agents.toolcall import ToolCallAgent
 from envs import registry
 
 AgentFactory = Callable[[ReplyFormat, bool], Agent]
 
-AGENTS: dict[str, AgentFactory] = {"chat": lambda reply_format, announce_submit: ChatAgent()}
+AGENTS: dict[str, AgentFactory] = {
+    "chat": lambda reply_format, announce_submit: ChatAgent(),
+    "toolcall": lambda reply_format, announce_submit: ToolCallAgent(),
+}
 
 
 def make(env: str, reply_format: ReplyFormat = "plain", announce_submit: bool = True) -> Agent:
