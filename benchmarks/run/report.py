@@ -169,8 +169,19 @@ def _versions(summary: Json) -> list[str]:
             ("seed", settings["seed"]),
             ("sampling", sampling),
             ("started", run["started"]),
+            *(("resumed", _resumed(row)) for row in run["resumed"]),
         ],
     )
+
+
+def _resumed(row: Json) -> str:
+    text = str(row["at"])
+    if "code" in row:
+        text += f", code at commit {row['code']['commit'][:12]}"
+        text += ", with changes" if row["code"]["dirty"] else ""
+    if "images" in row:
+        text += ", images " + ", ".join(v["reference"] for v in row["images"].values())
+    return text
 
 
 def _success(success: Json, k: int) -> list[str]:

@@ -42,14 +42,31 @@ def run(given: dict[str, Any]) -> int:
     kept = read_facts(Path(given["resume"])) if "resume" in given else None
     settings = new(given) if kept is None else resumed(Settings.from_json(kept["settings"]), given)
     folder = Path(settings.folder).resolve()
+    if kept is None and not settings.suite.endswith(".jsonl"):
+        complete(settings.suite)
     tasks = select(settings)
     with owned(folder, fresh=kept is None):
-        prepare(settings, tasks)
+        prepare(tasks)
         with model_of(settings) as (endpoint, model):
             facts = describe(settings, tasks, model, kept)
             write_whole(folder / "run.json", json.dumps(facts, indent=1) + "\n")
             rules = Rules(f"{folder.name}-{os.getpid()}", endpoint, settings)
             return _conduct(folder, rules, tasks)
+
+
+def complete(suite: str) -> None:
+    """Make what an environment's task set still lacks (swe: bugs of real packages).
+
+    Raises:
+        TaskError: no such environment.
+        MissingDependency: no Docker, or no image can be had.
+    """
+    from envs import images, registry
+
+    entry = registry.find(suite)
+    if entry.prepare:
+        images.ensure(entry.image)
+        registry.prepare(suite, log.info)
 
 
 def select(settings: Settings) -> list[Task]:
@@ -69,7 +86,7 @@ def select(settings: Settings) -> list[Task]:
     return tasks
 
 
-def prepare(settings: Settings, tasks: Sequence[Task]) -> None:
+def prepare(tasks: Sequence[Task]) -> None:
     """Have images ready before anything is started.
 
     Raises:

@@ -14,15 +14,18 @@ import pytest
 
 from agents.types import StopReason
 from benchmarks.run import __main__ as command
-from benchmarks.run.folder import read_run
+from benchmarks.run import versions
+from benchmarks.run.folder import Run, read_run
 from benchmarks.run.play import Attempt, Player, Rules
 from benchmarks.run.policy import Endpoint
+from benchmarks.run.predictions import write_predictions
 from benchmarks.run.records import Journal, Record, read_records, settled
 from benchmarks.run.schedule import EverythingFails, Patience, Schedule
 from benchmarks.run.settings import Settings
 from benchmarks.view import main as view
 from envs.chat.env import ChatEnv
-from envs.tasks.loading import load
+from envs.tasks.loading import load, write_jsonl
+from envs.types import Task
 from tests.benchmarks.chat_server import KEY, ChatServer, opening, turn
 
 TASKS = {task.instruction: task for task in load("chat")}
@@ -290,6 +293,69 @@ def test_a_harbor_job_folder_is_written(tmp_path):
     assert not (tmp_path / "run/predictions.jsonl").exists()
 
 
+def test_predictions_have_one_line_per_instance(tmp_path):
+    """The official tool takes one patch per instance; a lost episode is no empty patch."""
+    rules = Rules("r", Endpoint(""), Settings())
+    blank = rules.lost(Attempt(next(iter(TASKS.values())), "", 0, 0), StopReason.ENV_ERROR, "x")
+    played = {**vars(blank), "reward": 1.0, "stop_reason": StopReason.SOLVED, "patch": "diff\n"}
+    records = [
+        Record(**{**played, "task_id": "swe/a/1-2", "instance_id": "swe/a/1-2"}),
+        Record(**{**played, "task_id": "swe/a/1-2", "instance_id": "swe/a/1-2", "sample": 1}),
+        Record(**{**played, "task_id": "swe/b/1-2", "instance_id": "b__b-7", "patch": ""}),
+        Record(**{**vars(blank), "task_id": "swe/c/1-2", "instance_id": "swe/c/1-2"}),
+        Record(**{**played, "task_id": "swe/clamp/1"}),
+    ]
+    facts = {"versions": {"model": {"name": "parrot"}}}
+    run_ = Run(tmp_path, facts, {record.key: record for record in records}, len(records))
+    assert [path.name for path in write_predictions(run_)] == [
+        "predictions.jsonl", "predictions.1.jsonl",
+    ]  # fmt: skip
+    rows = [json.loads(line) for line in (tmp_path / "predictions.jsonl").open()]
+    assert rows == [
+        {"instance_id": "swe/a/1-2", "model_name_or_path": "parrot", "model_patch": "diff\n"},
+        {"instance_id": "b__b-7", "model_name_or_path": "parrot", "model_patch": ""},
+    ]
+
+
+def test_a_task_file_is_a_suite(tmp_path, monkeypatch):
+    tasks = load("chat", split="train", limit=2)
+    write_jsonl(tasks, tmp_path / "mine.jsonl")
+    monkeypatch.chdir(tmp_path)
+    with ChatServer(right) as server:
+        words = ["suite=mine.jsonl", "split=train", f"model={server.url}", "workers=0"]
+        assert command.main([*words, "out=run", "name=bird"]) == 0
+    assert {key[0] for key in read_run(tmp_path / "run").episodes} == {task.id for task in tasks}
+    assert "| model | bird |" in (tmp_path / "run/report.md").read_text()
+
+
+def test_the_digest_of_a_task_set_does_not_depend_on_the_machine(tmp_path, monkeypatch):
+    """Bug prevented: release tasks name files in the cache, which lies elsewhere for others."""
+    digests = []
+    for name in ("one", "two"):
+        monkeypatch.setenv("CLAWGYM_CACHE", str(tmp_path / name))
+        facts = tmp_path / name / "task.json"
+        facts.parent.mkdir()
+        facts.write_text("{}")
+        blob = {"path": str(tmp_path / name / "x"), "sha256": "1"}
+        task = Task("t", "swe", "f", "heldout", "i", data={"facts": str(facts), "gold": blob})
+        digests.append(versions.task_digest(task))
+    assert digests[0] == digests[1]
+    facts.write_text("{1}")
+    assert versions.task_digest(task) != digests[0]
+
+
+def test_a_model_of_ours_is_served_for_the_run_and_ended(tmp_path, monkeypatch):
+    """A random model says nothing right, and that is a result; the server is gone afterwards."""
+    words = ["suite=chat", "model=tiny", "n=2", "max_steps=1", "max_reply_tokens=4", "workers=0"]
+    assert command.main([*words, "serving.threads=1", f"out={tmp_path / 'run'}"]) == 0
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert summary["counts"]["scored"] == 2
+    assert summary["success"]["solved"] == 0
+    assert len(summary["run"]["versions"]["model"]["digest"]) == 64
+    assert summary["cost"]["reply_tokens"]["mean"] > 0
+    assert not [pid for pid, said in _descendants().items() if b"-m\0serving" in said]
+
+
 @pytest.mark.ray
 def test_ray_workers_play_and_a_dead_one_is_replaced(tmp_path):
     """Two episodes over a real Ray; the worker is killed in the middle of the first."""
@@ -312,26 +378,26 @@ def test_ray_workers_play_and_a_dead_one_is_replaced(tmp_path):
 
 
 def _worker_pid() -> int:
-    """Return the process of the one player among this process's descendants."""
-    parents = {}
+    (found,) = [pid for pid, said in _descendants().items() if said.startswith(b"ray::Player")]
+    return found
+
+
+def _descendants() -> dict[int, bytes]:
+    """Return the command lines of this process's descendants, by id."""
+    parents, said = {}, {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            parents[int(path.name)] = (
-                int((path / "stat").read_text().rpartition(")")[2].split()[1]),
-                (path / "cmdline").read_bytes(),
-            )
+            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            said[int(path.name)] = (path / "cmdline").read_bytes()
         except OSError:
             continue
 
     def ours(pid: int) -> bool:
         while pid in parents and pid != os.getpid():
-            pid = parents[pid][0]
+            pid = parents[pid]
         return pid == os.getpid()
 
-    (found,) = [
-        p for p, (_, said) in parents.items() if said.startswith(b"ray::Player") and ours(p)
-    ]
-    return found
+    return {pid: line for pid, line in said.items() if pid != os.getpid() and ours(pid)}
 
 
 @pytest.mark.docker
