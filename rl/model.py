@@ -158,13 +158,11 @@ class Policy:
         if not self.lora.enabled:
             self.model.save_pretrained(folder)
             return
-        with _merged(self.model):
-            base = self.model.get_base_model()
-            state = {k: v.contiguous() for k, v in self.weights().items()}
-            base.config.save_pretrained(folder)
-            from safetensors.torch import save_file
+        from safetensors.torch import save_file
 
-            save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+        state = {k: v.contiguous() for k, v in self.weights().items()}
+        self.model.get_base_model().config.save_pretrained(folder)
+        save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
 
     # ------------------------------------------------------------- inside
 
