@@ -9,6 +9,7 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before anything imports torch
 
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -85,4 +86,5 @@ def _end(code: int, error: object) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a served model ends with us
     sys.exit(main(sys.argv[1:]))

@@ -62,7 +62,7 @@ def headline(summary: Json) -> str:
     text = f"{counts['samples']} episodes of {counts['tasks']} tasks, {counts['scored']} scored"
     lost = [f"{row['episodes']} {row['reason']}" for row in summary["lost"]]
     text += f": {counts['lost']} lost ({', '.join(lost)})" if lost else ", none lost"
-    return f"{text}. **pass@1 {shown(success['by_task'])}**"
+    return f"{text}. **pass@1 {shown(success['wilson'])}**"
 
 
 def comparison_markdown(found: Json) -> str:

@@ -55,13 +55,17 @@ def wilson(rate: float, num_trials: int) -> Interval:
     n, z2 = num_trials, _Z * _Z
     centre = (rate + z2 / (2 * n)) / (1 + z2 / n)
     half = _Z / (1 + z2 / n) * math.sqrt(rate * (1 - rate) / n + z2 / (4 * n * n))
-    return Interval(rate, max(0.0, centre - half), min(1.0, centre + half))
+    low, high = max(0.0, centre - half), min(1.0, centre + half)
+    return Interval(rate, min(rate, low), max(rate, high))  # rounding: at 0 of n, low is 1e-17
 
 
 def bootstrap(
     values: Sequence[float], clusters: Sequence[Hashable] | None = None, seed: int = 0
 ) -> Interval:
     """Return the mean with its percentile interval over resamples of whole clusters.
+
+    Clusters that all agree, or a single one, tell no interval: one of no width would read as
+    certainty.
 
     Args:
         values: one per task.
@@ -75,7 +79,7 @@ def bootstrap(
     places = {name: place for place, name in enumerate(dict.fromkeys(names))}
     index = np.array([places[name] for name in names])
     sums, counts = np.bincount(index, weights=values), np.bincount(index)
-    if len(sums) < 2:
+    if np.allclose(sums / counts, sums[0] / counts[0], rtol=0, atol=1e-12):
         return Interval(mean, math.nan, math.nan)
     rng = np.random.default_rng(seed)
     block = max(1, _CELLS // len(sums))

@@ -21,7 +21,7 @@ KS = (1, 2, 4, 5, 8, 10, 16, 32, 64, 100)
 CATEGORIES: Mapping[str, Callable[[Record], str]] = {
     "env": lambda record: record.env,
     "level": lambda record: record.level,
-    "held out by": lambda record: record.kind or "-",
+    "held-out kind": lambda record: record.kind or "-",
     "family": lambda record: record.family,
 }
 
