@@ -149,6 +149,7 @@ def main() -> int:
     extra = " lora.enabled=true optim.lr=1e-4" if lora else ""
     sys.stdout.write(f"\nthis machine can run: python -m rl.train env=terminal{extra}\n")
     sys.stdout.write(f"                      python -m rl.train env=swe{extra}\n")
+    sys.stdout.write(f"                      python -m rl.train env=chat{extra}\n")
     sys.stdout.write("first a look in minutes: python -m rl.train env=terminal recipe=smoke\n")
     return 0
 
