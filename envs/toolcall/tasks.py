@@ -27,22 +27,24 @@ def load_tasks() -> list[Task]:
 
 
 def _requests() -> Iterator[Task]:
+    seen: set[str] = set()
     for family in FAMILIES:
-        rng = random.Random(f"{SEED}/{family}")
-        seen: set[str] = set()
+        rng, number = random.Random(f"{SEED}/{family}"), 0
         for (split, kind), count in COUNTS.items():
             for _ in range(count):
-                yield _draw(family, split, kind, rng, seen)
+                yield _draw(family, number, split, kind, rng, seen)
+                number += 1
 
 
-def _draw(family: str, split: Split, kind: str, rng: random.Random, seen: set[str]) -> Task:
+def _draw(
+    family: str, number: int, split: Split, kind: str, rng: random.Random, seen: set[str]
+) -> Task:
     """Draw a task whose request was not seen."""
     made = FAMILIES[family]
     side = Side(held_tools=kind == "template", held_values=bool(kind))
     draft = made.draw(side, rng)
     while draft.user.opening in seen:
         draft = made.draw(side, rng)
-    number = len(seen)
     seen.add(draft.user.opening)
     tags = [f"level:{made.level}", "source:generated", f"template:{draft.template}"]
     return Task(
