@@ -19,6 +19,7 @@ BENCHES = {
     "gateway": "benchmarks.perf.gateway",
     "publication": "benchmarks.perf.publication",
     "sandbox": "benchmarks.perf.sandbox",
+    "toolcall": "benchmarks.perf.toolcall",
 }
 
 

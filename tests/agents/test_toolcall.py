@@ -138,6 +138,7 @@ calls = st.lists(
 
 
 @given(calls.map(lambda made: Action(calls=tuple(made))))
+@settings(deadline=None)
 def test_what_the_environment_writes_the_agent_reads(action: Action) -> None:
     """The oracle's actions are demonstrations: a model is trained to say them word by word."""
     assert read_reply(action.to_text()) == action
@@ -145,6 +146,7 @@ def test_what_the_environment_writes_the_agent_reads(action: Action) -> None:
 
 @pytest.mark.parametrize("name", FORMATS[1:])
 @given(calls)
+@settings(deadline=None)
 def test_calls_are_read_as_each_family_writes_them(name: str, made: list[Call]) -> None:
     written = table.find(name).written_calls(
         [ToolCall(each.name, json.dumps(each.arguments)) for each in made]

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from envs.toolcall.action import MAX_CALLS, Action, Call, parse_action
 from envs.toolcall.failures import Failure, FailureKind
 from envs.toolcall.patterns import UnsafePattern, longest
+from envs.toolcall.quick import quick
 from envs.toolcall.schema import SchemaError, compiled
 from envs.toolcall.strict import BadJson, loads
 from envs.toolcall.tools import Tool, check_call, check_value, offered, unknown_tool
@@ -293,14 +294,61 @@ def test_we_say_what_jsonschema_says(schema: dict[str, Any], value: dict[str, An
         json.dumps(found.to_json())
 
 
+usual = st.recursive(
+    st.sampled_from(
+        [
+            {"type": "integer", "minimum": 0, "exclusiveMaximum": 3},
+            {"type": "number", "maximum": 1.5},
+            {"type": "boolean"},
+            {"type": "string", "minLength": 1, "maxLength": 3},
+            {"type": "string", "enum": ["a", "b", ""]},
+            {"type": "string", "pattern": "^a"},
+        ]
+    ),
+    lambda inner: (
+        st.fixed_dictionaries(
+            {"type": st.just("array")}, optional={"items": inner, "maxItems": st.integers(0, 2)}
+        )
+        | st.fixed_dictionaries(
+            {
+                "type": st.just("object"),
+                "properties": st.dictionaries(st.sampled_from("ab"), inner),
+            },
+            optional={
+                "required": st.lists(st.sampled_from("ab"), max_size=2, unique=True),
+                "additionalProperties": st.booleans(),
+            },
+        )
+    ),
+    max_leaves=5,
+)
+near = st.recursive(
+    st.sampled_from([0, 1, 2, 3, 1.0, 1.5, True, False, None, "", "a", "b", "abcd"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner),
+    max_leaves=6,
+)
+
+
+@given(usual, near)
+@settings(max_examples=500, deadline=None)
+def test_the_quick_yes_is_right(schema: dict[str, Any], value: Any) -> None:
+    made = quick(schema)
+    assert made is not None
+    valid = Draft202012Validator(schema).is_valid(value)
+    assert valid or not made(value)
+    if valid and "1.0" not in repr(value):
+        assert made(value), "slow where it need not be"
+
+
 @given(json_values)
+@settings(deadline=None)
 def test_strict_reading_gives_what_was_written(value: Any) -> None:
     assert loads(json.dumps(value)) == value
     assert loads(json.dumps(value, ensure_ascii=False)) == value
 
 
 @given(st.text() | st.text(alphabet='{}[]":,\\u0dnNaInfity1e+-. '))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_any_text_is_a_value_or_a_named_failure(text: str) -> None:
     try:
         loads(text)
@@ -319,6 +367,7 @@ actions = st.builds(Action, st.text(max_size=30), st.lists(calls, max_size=3).ma
 
 
 @given(actions)
+@settings(deadline=None)
 def test_actions_round_trip(action: Action) -> None:
     assert parse_action(action.to_text()) == action
 
