@@ -6,6 +6,8 @@ import signal
 import sqlite3
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +54,7 @@ def rate(url: str, reply_id: str, rating: int) -> None:
 
 
 def version(reply: Any) -> int:
-    return max(reply.choices[0].model_extra["policy_versions"])
+    return int(max(reply.choices[0].model_extra["policy_versions"]))
 
 
 def test_what_a_user_says_changes_the_weights_that_answer(tmp_path: Path) -> None:
@@ -108,3 +110,39 @@ def test_kill_9_loses_no_acknowledged_turn_and_trains_none_twice(tmp_path: Path)
 def judged(folder: Path) -> set[str]:
     with sqlite3.connect(folder / "store.db") as db:
         return {name.removeprefix("chat:") for (name,) in db.execute("SELECT id FROM episodes")}
+
+
+@pytest.mark.model
+def test_a_preference_is_learned_from_thumbs(tmp_path: Path) -> None:
+    """The 135M model, the openai SDK, and a user who wants to be called by their number."""
+    folder = tmp_path / "liked"
+    settings = ["env=chat", "algorithm=binary", "chat.batch=8", "chat.feedback_grace_s=0",
+                "judge.model=rules", "checkpoint.every=1000", "engine.context=512",
+                "optim.lr=3e-4"]  # fmt: skip
+    with Run(folder, f"run={folder}", *settings, **KEYS) as run:
+        url = address(run)
+        talk = client(url)
+        before = sum(names(hello(talk, 500 + i), 500 + i) for i in range(24))
+        for step in range(1, 11):
+            numbers = range(100 + 8 * step, 108 + 8 * step)
+            with ThreadPoolExecutor(8) as at_once:
+                replies = list(at_once.map(partial(hello, talk), numbers))
+            for number, reply in zip(numbers, replies, strict=True):
+                rate(url, reply.id, 1 if names(reply, number) else -1)
+            run.until(lambda wanted=step: len(run.steps()) >= wanted)  # type: ignore[misc]
+        after = sum(names(hello(talk, 500 + i), 500 + i) for i in range(24))
+    assert after >= before + 6, (before, after, run.text()[-2000:])
+
+
+def hello(talk: openai.OpenAI, number: int) -> Any:
+    return talk.chat.completions.create(
+        model="default",
+        messages=[{"role": "user", "content": f"Hello, I am number {number}."}],
+        max_tokens=12,
+        temperature=0.8,
+        seed=number,
+    )
+
+
+def names(reply: Any, number: int) -> bool:
+    return str(number) in reply.choices[0].message.content
