@@ -86,7 +86,8 @@ class ToolCallEnv(TaskEnv[ToolCallObservation]):
             TaskError: an unknown id, or a task that cannot be played.
         """
         super().reset(seed=seed)
-        self._session, self._ended = None, True
+        self.close()
+        self._ended = True
         task = self._choose(options)
         rng = random.Random(int(self.np_random.integers(1 << 62)))
         self._session = session = Session(task, rng)
@@ -160,4 +161,6 @@ class ToolCallEnv(TaskEnv[ToolCallObservation]):
 
     def close(self) -> None:
         """End the session. Idempotent."""
+        if self._session is not None:
+            self._session.close()
         self._session = None

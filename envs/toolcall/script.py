@@ -102,6 +102,9 @@ class ScriptWorld:
         wanted = {f"{i} {e.name}": i in self._done for i, e in enumerate(self._expected)}
         return {**wanted, **{f"unwanted {name}": n for name, n in self._extra.items()}}
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def _fail_once(self, place: int, expected: Expected) -> None:
         if expected.fails_first and place not in self._failed:
             self._failed.add(place)

@@ -7,6 +7,7 @@ for each episode, so that a task whose solution does not work is an error and ne
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +54,6 @@ class Session:
     """
 
     def __init__(self, task: Task, rng: random.Random) -> None:
-        self.world = table.make(task.data)
         self.failures: Counter[str] = Counter()
         self._budget_bytes = task.limits.output_bytes
         try:
@@ -64,8 +64,11 @@ class Session:
             raise TaskError(f"{task.id}: no session: {error!r}") from error
         self._user = RuleUser(self.plan, rng)
         calls = [(each.name, each.arguments) for action in actions for each in action.calls]
-        goal = _replayed(table.make(task.data), calls, task.id)
+        with closing(table.make(task.data)) as world:
+            goal = _replayed(world, calls, task.id)
+        self.world = table.make(task.data)
         if goal == self.world.state() and not told:
+            self.world.close()
             raise TaskError(f"{task.id}: doing nothing would solve it")
         self.goal = Goal(goal, told)
         self._reference = Reference(calls)
@@ -94,6 +97,10 @@ class Session:
     def verdict(self) -> Verdict:
         """Judge what was done so far."""
         return self.goal.verdict(self.world.state(), self._said, self.world.violations)
+
+    def close(self) -> None:
+        """Close the world. Idempotent."""
+        self.world.close()
 
     def _carry_out(self, call: Call, budget_bytes: int) -> tuple[str, CallRecord]:
         tool = self.world.tools.get(call.name)

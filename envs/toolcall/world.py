@@ -49,3 +49,6 @@ class World(Protocol):
 
         Looking something up changes none of it.
         """
+
+    def close(self) -> None:
+        """Give back what it holds. Idempotent."""

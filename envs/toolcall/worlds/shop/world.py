@@ -65,6 +65,9 @@ class ShopWorld:
             "handed over": sorted(shop.handed_over),
         }
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     # ------------------------------------------------------------- looking up
 
     def _find_customer_by_email(self, email: str) -> Any:
