@@ -63,7 +63,7 @@ class Action:
         return json.dumps(row, ensure_ascii=False)
 
 
-def call(name: str, **arguments: Any) -> Action:
+def call(name: str, /, **arguments: Any) -> Action:
     """Return the action of one call."""
     return Action(calls=(Call(name, arguments),))
 

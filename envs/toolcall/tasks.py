@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 
 from envs.toolcall.bank.families import FAMILIES, Side
+from envs.toolcall.worlds.office.tasks import office_tasks
 from envs.toolcall.worlds.shop.tasks import shop_tasks
 from envs.types import Split, Task, TaskLimits
 
@@ -23,7 +24,7 @@ OUTPUT_BYTES = 3000
 
 def load_tasks() -> list[Task]:
     """Return every task, the same each time."""
-    return [*_requests(), *shop_tasks()]
+    return [*_requests(), *shop_tasks(), *office_tasks()]
 
 
 def _requests() -> Iterator[Task]:

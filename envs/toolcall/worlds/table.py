@@ -11,6 +11,7 @@ from envs.toolcall.world import World
 WORLDS = {
     "script": "envs.toolcall.script:ScriptWorld",
     "shop": "envs.toolcall.worlds.shop.world:ShopWorld",
+    "office": "envs.toolcall.worlds.office.world:OfficeWorld",
 }
 
 

@@ -1,0 +1,1 @@
+"""Calendar and mail of one person, and an assistant who keeps to that person's rules."""
