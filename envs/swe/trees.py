@@ -12,7 +12,7 @@ MOST_BYTES = 16 << 20
 _NEVER_SOURCE = frozenset(
     ("conftest.py", "sitecustomize.py", "usercustomize.py", "pytest.ini", "setup.cfg", "tox.ini")
 )
-_NEVER_SUFFIX = frozenset((".pyc", ".pyo", ".pth", ".so"))
+_NEVER_SUFFIX = frozenset((".pyc", ".pyo", ".pth", ".so", ".orig", ".rej"))  # last two: of patch
 
 
 def pack(tree: Mapping[str, bytes]) -> bytes:

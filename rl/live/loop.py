@@ -32,6 +32,7 @@ from rl.settings import RunConfig
 from rl.store import Store
 from rl.types import TurnSignal
 from serving.journal import Reader
+from serving.turns import Turn
 
 log = logging.getLogger(__name__)
 
@@ -315,8 +316,10 @@ class LiveLoop:
         return batch
 
     def due(self, now: float) -> list[str]:
-        """Return the batch that is due by number or by age, or nothing."""
+        """Return the batch that is due by number or by age, or nothing; oldest replies first, in
+        whatever order they were judged."""
         useful = [name for name, w in self._waiting.items() if self._teaches(w.signal)]
+        useful.sort(key=self._said_at)
         settings = self.config.chat
         oldest = min((self._waiting[name].since for name in useful), default=now)
         if not useful or (len(useful) < settings.batch and now - oldest < settings.max_wait_s):
@@ -335,8 +338,12 @@ class LiveLoop:
         waiting = self._waiting.get(name)
         return waiting.signal if waiting else self.store.signals(name).get(0)
 
-    def _turn(self, name: str) -> Any:
+    def _turn(self, name: str) -> Turn | None:
         return self.assembly.get(records.turn_id(name))
+
+    def _said_at(self, name: str) -> float:
+        turn = self._turn(name)
+        return turn.created if turn else 0.0
 
     def _signals_of(self, episode: Episode) -> Mapping[int, TurnSignal]:
         signal = self._taught.get(episode.id)
