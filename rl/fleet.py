@@ -73,6 +73,10 @@ class Fleet(Protocol):
         """
         ...
 
+    async def heal(self) -> None:
+        """Start the policy server again if it died; a living one is left alone."""
+        ...
+
     async def push_quality(self, version: int, score: float, judged: int) -> None:
         """Show users how the latest replies were judged; a server that is away is no error."""
         ...
@@ -227,6 +231,10 @@ class RayFleet:
         """Ask the policy server. Raises ``PolicyError``."""
         scored: list[list[float]] = await self._client.score(token_ids, temperature)
         return scored
+
+    async def heal(self) -> None:
+        """Start the policy server again if it died."""
+        await self._revive_policy()
 
     async def push_quality(self, version: int, score: float, judged: int) -> None:
         """Tell the policy server; it shows the curve."""

@@ -111,6 +111,7 @@ def _serve_and_learn(config: "RunConfig", folder: Path) -> int:
     keys = service.keys()
     resolve_model(config.model)
     with owned(folder, fresh=config.resume is None):
+        folder.chmod(0o700)  # it holds what people say
         log.info("%s\n%s", folder, service.describe(config))
         _write_whole(folder / "config.json", json.dumps(config.model_dump(), indent=2) + "\n")
         started = time.monotonic()

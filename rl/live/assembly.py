@@ -56,12 +56,11 @@ class Assembly:
             if turn.parent is not None:
                 self._settle(turn.parent, Relation.CONTINUED, turn.messages)
             self._compare(turn)
-        if judged:
-            return
-        if reason := unfit(turn):
-            self.skipped[reason] += 1
-        else:
-            self._pending[turn.id] = None
+        if not judged:
+            if reason := unfit(turn):
+                self.skipped[reason] += 1
+            else:
+                self._pending[turn.id] = None
         self._forget_oldest()
 
     def feedback(self, feedback: Feedback) -> bool:

@@ -13,7 +13,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from agents.types import Episode
 from rl import hints
 from rl.errors import JudgeUnavailable
 from rl.fleet import Fleet
-from rl.judge.pipeline import Pipeline
-from rl.judge.types import Exchange
+from rl.judge.pipeline import NOTHING, Pipeline
+from rl.judge.types import Exchange, Judgement
 from rl.learner import Learner
 from rl.live import records
 from rl.live.assembly import Assembly
@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 STATUS = "live.json"  # in the run folder
 POLL_S = 0.25
+HEAL_S = 5.0
+STANDING_TASKS = 2  # the follower and the one that keeps serving
 MOST_READ = 500
 MOST_JUDGED_AT_ONCE = 8
 LONGEST_BACKOFF_S = 60.0
@@ -112,6 +114,7 @@ class LiveLoop:
         try:
             async with asyncio.TaskGroup() as group:
                 self._spawn(group, self._follow(group))
+                self._spawn(group, self._keep_serving())
                 await self._learn()
                 for task in self._tasks:
                     task.cancel()
@@ -174,7 +177,7 @@ class LiveLoop:
             "step": self.learner.step,
             "version": self.learner.version,
             "awaiting_next_state": self.assembly.num_waiting,
-            "being_judged": len(self._tasks) - 1,  # the follower is one
+            "being_judged": len(self._tasks) - STANDING_TASKS,
             "ready_to_learn": useful,
             "batch": self.config.chat.batch,
             "learning": self._busy,
@@ -194,6 +197,12 @@ class LiveLoop:
         except OSError as error:  # a full disk: the store will say so where it matters
             log.debug("%s: %s", STATUS, error)
         self._shown = status
+
+    async def _keep_serving(self) -> None:
+        """Have a policy server that died started again, with its weights and conversations."""
+        while True:
+            await asyncio.sleep(HEAL_S)
+            await self.fleet.heal()
 
     async def _read(self, table: str) -> list[Any]:
         """Return the journal's new rows of a table."""
@@ -243,11 +252,10 @@ class LiveLoop:
     async def _judged(self, exchange: Exchange, *, again: bool = False) -> TurnSignal | None:
         """Return what is kept of a turn; None when it was removed meanwhile."""
         async with self._judging:
-            judgement = await self._ask(exchange)
+            judgement, hint = await self._looked_at(exchange)
         turn = self.assembly.get(exchange.id)
         if turn is None:
             return None
-        hint = hints.make_hint(exchange, judgement)
         signal = records.signal_of(turn, exchange, judgement, hint)
         if again:
             await asyncio.to_thread(self.store.say, [signal])
@@ -261,7 +269,18 @@ class LiveLoop:
         )  # fmt: skip
         return signal
 
-    async def _ask(self, exchange: Exchange) -> Any:
+    async def _looked_at(self, exchange: Exchange) -> tuple[Judgement, str]:
+        """Return the judgement and the hint. A judge that breaks on one exchange costs that
+        exchange its verdict, not everybody their conversation."""
+        try:
+            judgement = await self._ask(exchange)
+            return judgement, hints.make_hint(exchange, judgement)
+        except Exception as error:
+            self.counts["judge_failed"] += 1
+            log.exception("an exchange could not be judged")
+            return replace(NOTHING, reason=f"{type(error).__name__}"), ""
+
+    async def _ask(self, exchange: Exchange) -> Judgement:
         """Ask until there is an answer."""
         wait_s = 1.0
         while True:

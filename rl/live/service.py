@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,6 +148,11 @@ def _port(config: RunConfig, folder: Path) -> int:
         return config.chat.port
     try:
         url = json.loads((folder / ADDRESS).read_text())["base_url"]
-        return int(str(url).rpartition(":")[2])
-    except (OSError, ValueError, KeyError):
+        port = int(str(url).rpartition(":")[2])
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((config.chat.host, port))
+    except (OSError, ValueError, KeyError) as error:
+        log.warning("this run's old address cannot be used (%s): it gets another one", error)
         return 0
+    return port

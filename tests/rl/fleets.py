@@ -33,6 +33,7 @@ class FakeFleet:
         self.trained: list[list[str]] = []
         self.saved: list[tuple[int, int, bool]] = []
         self.loaded: list[str] = []
+        self.healed = 0
         self.quality: list[tuple[int, float, int]] = []
         self.most_running = 0
         self._running = 0
@@ -88,6 +89,9 @@ class FakeFleet:
         self, token_ids: Sequence[Sequence[int]], temperature: float
     ) -> list[list[float]]:
         return [[-9.0] * (len(row) - 1) for row in token_ids]
+
+    async def heal(self) -> None:
+        self.healed += 1
 
     async def push_quality(self, version: int, score: float, judged: int) -> None:
         self.quality.append((version, score, judged))

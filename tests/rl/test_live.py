@@ -313,6 +313,21 @@ def test_a_judge_that_is_away_delays_and_never_scores(tmp_path: Path) -> None:
     assert sorted(judge.asked) == ["t0", "t1"]
 
 
+def test_a_judge_that_breaks_costs_one_verdict_and_nothing_else(tmp_path: Path) -> None:
+    class Breaks(ByWord):
+        async def __call__(self, exchange: Exchange) -> Judgement | None:
+            if exchange.id == "t0":
+                raise KeyError("content")
+            return await super().__call__(exchange)
+
+    talk(tmp_path, *dialogue(4))
+    fleet = FakeFleet()
+    loop, store = run(tmp_path, fleet, Breaks())
+    assert fleet.trained == [["chat:t1", "chat:t2"]]
+    assert loop.counts["judge_failed"] == 1
+    assert store.signals("chat:t0")[0].score == 0
+
+
 def test_feedback_overrides_the_judge(tmp_path: Path) -> None:
     talk(tmp_path, *dialogue(3), feedback=[Feedback("t0", rating=-1), Feedback("t1", rating=-1)])
     judge = ByWord()

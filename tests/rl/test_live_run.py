@@ -1,6 +1,7 @@
 """Live chat as a user runs it: real gateway, trainer and Ray, the openai SDK as client, kill -9."""
 
 import json
+import os
 import random
 import signal
 import sqlite3
@@ -15,7 +16,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.rl.runs import Run
+from tests.rl.runs import Run, children
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -79,6 +80,30 @@ def test_what_a_user_says_changes_the_weights_that_answer(tmp_path: Path) -> Non
         assert address(resumed, 1) == url
         assert version(ask(client(url), messages)) == 1
     assert (folder / "report.md").exists()
+
+
+def test_a_policy_server_that_dies_comes_back_with_weights_and_conversations(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "revived"
+    with Run(folder, f"run={folder}", *SETTINGS, **KEYS) as run:
+        url = address(run)
+        talk, messages = client(url), [{"role": "user", "content": "hello"}]
+        for rating in (1, -1):
+            reply = ask(talk, messages)
+            rate(url, reply.id, rating)
+        run.until(lambda: run.steps() == [1] and version(ask(talk, messages)) == 1)
+        for pid in children(run.process.pid, "ray::PolicyHost"):
+            os.kill(pid, signal.SIGKILL)
+        run.until(lambda: answers(talk, messages))
+        assert version(ask(talk, messages)) >= 1
+
+
+def answers(talk: openai.OpenAI, messages: list[Any]) -> bool:
+    try:
+        return bool(ask(talk, messages).choices)
+    except openai.APIConnectionError:
+        return False
 
 
 def test_kill_9_loses_no_acknowledged_turn_and_trains_none_twice(tmp_path: Path) -> None:
