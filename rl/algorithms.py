@@ -84,7 +84,7 @@ class GroupOutcome:
         rewards: of the members the machine did not fail.
         continuations: how turns were joined.
         skipped: turns, members or tokens that carry no loss, by reason.
-        agreement: mean confidence of the judged turns; None without any.
+        agreement: mean confidence of the verdicts, good or bad; None without any.
     """
 
     samples: list[Sample]
@@ -187,5 +187,5 @@ def _without_missing(sample: Sample, skipped: Counter[str]) -> Sample:
 
 
 def _agreement(members: Sequence[Member]) -> float | None:
-    votes = [s.confidence for m in members for s in m.signals.values() if s.score is not None]
+    votes = [s.confidence for m in members for s in m.signals.values() if s.score]
     return float(np.mean(votes)) if votes else None

@@ -70,8 +70,8 @@ def make_hint(exchange: Exchange, judgement: Judgement) -> str:
         if refusal(own, exchange, from_user=judgement.source == "feedback"):
             return ""
         return FRAME.format(text=own) if judgement.source == "feedback" else own
-    if judgement.score != -1:
-        return ""
+    if judgement.score != -1 or judgement.source in ("feedback", "rule"):
+        return ""  # the next words may be about something else: they were not what was judged
     said = " ".join(_next_words(exchange).split())
     if not _ASKS.search(said) or refusal(said, exchange, from_user=True):
         return ""

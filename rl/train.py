@@ -108,11 +108,12 @@ def _serve_and_learn(config: "RunConfig", folder: Path) -> int:
     from rl.live import service
     from serving.models import resolve as resolve_model
 
-    keys = service.keys()
+    keys, plan = service.keys(), service.describe(config)
     resolve_model(config.model)
+    os.umask(0o077)  # what people say is theirs: files and actors of this run
     with owned(folder, fresh=config.resume is None):
         folder.chmod(0o700)  # it holds what people say
-        log.info("%s\n%s", folder, service.describe(config))
+        log.info("%s\n%s", folder, plan)
         _write_whole(folder / "config.json", json.dumps(config.model_dump(), indent=2) + "\n")
         started = time.monotonic()
         code = asyncio.run(_interruptible(service.run(config, folder, keys)))

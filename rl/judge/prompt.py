@@ -159,7 +159,8 @@ def _recent(history: Sequence[Message], limit: int) -> str:
 
 
 def _shown(message: Message) -> str:
-    text = _shortened(text_of(message))
+    # lines behind the first stand in, so that none of them can pass for a message of its own
+    text = _shortened(text_of(message)).replace("\n", "\n    ")
     calls = [f"(calls {name} with {_shortened(args)})" for _, name, args in calls_of(message)]
     return f"{message.get('role', 'user')}: " + " ".join([text, *calls] if text else calls)
 

@@ -18,6 +18,7 @@ NO_ERROR = frozenset({"", "none", "null", "no error", "no errors", "ok", "false"
 # Programs whose exit code 1 is an answer ("no match", "they differ"), not a failure.
 ANSWER_BY_ONE = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "test", "[", "pgrep"})
 
+MOST_LINE_CHARS = 200  # of a line that may be an exit code
 _EXIT_LINE = re.compile(
     r"\[?\s*(?:process )?(?:exit(?:ed)?(?: with)?(?: status| code)?|return ?code)\s*[:=]?\s*(-?\d+)"
     r"\s*\]?\.?|<(?:returncode|exit_code)>\s*(-?\d+)\s*</(?:returncode|exit_code)>",
@@ -108,7 +109,7 @@ def _exit_code(text: str) -> int | None:
     """Return the exit code written on the first or last line of a result, alone on it."""
     lines = text.splitlines()
     for line in dict.fromkeys((*lines[:1], *lines[-1:])):
-        match = _EXIT_LINE.fullmatch(line.strip())
+        match = _EXIT_LINE.fullmatch(line.strip()) if len(line) <= MOST_LINE_CHARS else None
         if match:
             return int(match[1] or match[2])
     return None

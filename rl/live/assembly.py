@@ -11,7 +11,8 @@ What ends the waiting of a reply:
 - silence.
 
 Side turns (titles, compaction, sub-agents) say nothing of the turn before them and are not judged.
-Turns of the conversation whose tokens are unfit for training are not judged either, but they go on
+What a user keeps private is nobody's next state, and nothing that follows it is judged. Other
+turns of the conversation whose tokens are unfit for training are not judged either, but they go on
 from the one before them, and so settle it.
 """
 
@@ -23,6 +24,7 @@ from rl.judge.types import Exchange, Relation
 from serving.turns import Feedback, Turn
 from serving.types import Message
 
+PRIVATE = "private"  # see serving.fitness
 MOST_TURNS = 20_000  # known at once, pending ones apart
 
 
@@ -45,6 +47,7 @@ class Assembly:
         self._feedback: dict[str, list[Feedback]] = {}
         self._pending: dict[str, None] = {}  # in order of arrival
         self._siblings: dict[tuple[str, str, str | None], list[str]] = {}
+        self._private: set[str] = set()
         self._ready: dict[str, tuple[Relation, Sequence[Message]]] = {}
 
     def turn(self, turn: Turn, *, judged: bool = False) -> None:
@@ -53,11 +56,9 @@ class Assembly:
             return
         self._turns[turn.id] = turn
         if turn.kind == "main":
-            if turn.parent is not None:
-                self._settle(turn.parent, Relation.CONTINUED, turn.messages)
-            self._compare(turn)
+            self._go_on(turn)
         if not judged:
-            if reason := unfit(turn):
+            if reason := self._unfit(turn):
                 self.skipped[reason] += 1
             else:
                 self._pending[turn.id] = None
@@ -79,6 +80,9 @@ class Assembly:
             ids = self._siblings.get(_place(turn), [])
             if turn_id in ids:
                 ids.remove(turn_id)
+            if not ids:
+                self._siblings.pop(_place(turn), None)
+        self._private.discard(turn_id)
 
     def due(self) -> list[Exchange]:
         """Return the exchanges whose waiting is over; each is returned once."""
@@ -102,6 +106,10 @@ class Assembly:
         relation = before.relation if before else Relation.IDLE
         return self._exchange(turn_id, relation, before.next_state if before else ())
 
+    def num_feedback(self, turn_id: str) -> int:
+        """Return how often something was said of a turn outright."""
+        return len(self._feedback.get(turn_id, ()))
+
     def get(self, turn_id: str) -> Turn | None:
         """Return a known turn."""
         return self._turns.get(turn_id)
@@ -121,6 +129,28 @@ class Assembly:
         return len(self._pending)
 
     # ------------------------------------------------------------- inside
+
+    def _go_on(self, turn: Turn) -> None:
+        """Settle what a turn of the conversation came after. What is private says nothing."""
+        parent = self._turns.get(turn.parent or "")
+        while parent is not None and parent.kind == "side":  # a heartbeat in the conversation
+            parent = self._turns.get(parent.parent or "")
+        if PRIVATE in turn.unfit or (parent is not None and parent.id in self._private):
+            self._private.add(turn.id)
+            if parent is not None:
+                self._settle(parent.id, Relation.IDLE, ())
+            return
+        if parent is not None:
+            self._settle(parent.id, Relation.CONTINUED, turn.messages)
+        self._compare(turn)
+
+    def _unfit(self, turn: Turn) -> str:
+        """Return why a turn is not learned from; "" when it is."""
+        if turn.kind != "main":
+            return "side"
+        if turn.id in self._private:
+            return PRIVATE
+        return turn.unfit[0] if turn.unfit else ""
 
     def _settle(self, turn_id: str, relation: Relation, next_state: Sequence[Message]) -> None:
         """Say what followed a turn; the first answer stands."""
@@ -163,13 +193,6 @@ class Assembly:
             return
         for turn_id in [name for name in self._turns if name not in self._pending][:1000]:
             self.remove(turn_id)
-
-
-def unfit(turn: Turn) -> str:
-    """Return why a turn is not learned from; "" when it is."""
-    if turn.kind != "main":
-        return "side"
-    return turn.unfit[0] if turn.unfit else ""
 
 
 def _place(turn: Turn) -> tuple[str, str, str | None]:

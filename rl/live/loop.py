@@ -12,15 +12,16 @@ import json
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from agents.types import Episode
 from rl import hints
-from rl.errors import JudgeUnavailable
+from rl.errors import JudgeUnavailable, RunError
 from rl.fleet import Fleet
+from rl.judge.feedback import SOURCE as FEEDBACK
 from rl.judge.pipeline import NOTHING, Pipeline
 from rl.judge.types import Exchange, Judgement
 from rl.learner import Learner
@@ -71,6 +72,7 @@ class LiveLoop:
         journal: folder of the gateway's turns.
         judge: looks at exchanges.
         teacher: scores hints.
+        ready: called once the latest weights are served and all is caught up with.
     """
 
     def __init__(
@@ -83,22 +85,25 @@ class LiveLoop:
         journal: Path,
         judge: Pipeline,
         teacher: Teacher,
+        ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.config, self.folder, self.fleet, self.store = config, folder, fleet, store
         self.learner = Learner(config, folder, fleet, store, metrics, self._signals_of)
         self.assembly = Assembly(config.chat.idle_s, config.chat.feedback_grace_s)
         self.counts: Counter[str] = Counter()
-        self._judge, self._teacher = judge, teacher
+        self._judge, self._teacher, self._ready = judge, teacher, ready
         self._reader = Reader(journal)
         self._cursors = {"turns": 0, "feedback": 0, "forgotten": 0}
         self._waiting: dict[str, Waiting] = {}  # by episode id, in order of arrival
         self._taught: dict[str, TurnSignal] = {}
         self._exchanges: dict[str, Exchange] = {}  # of waiting turns, for late feedback
         self._replay: deque[list[str]] = deque()
+        self._judged_now: set[str] = set()  # episode ids
         self._judging = asyncio.Semaphore(MOST_JUDGED_AT_ONCE)
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy = False
+        self._stopped = ""  # why learning is over, while the conversation goes on
         self._shown = ""
 
     async def run(self) -> None:
@@ -115,6 +120,10 @@ class LiveLoop:
             async with asyncio.TaskGroup() as group:
                 self._spawn(group, self._follow(group))
                 self._spawn(group, self._keep_serving())
+                for name in self._waiting:
+                    if self.assembly.num_feedback(records.turn_id(name)):
+                        self._spawn(group, self._reconsider(records.turn_id(name)))
+                self._ready()
                 await self._learn()
                 for task in self._tasks:
                     task.cancel()
@@ -181,6 +190,7 @@ class LiveLoop:
             "ready_to_learn": useful,
             "batch": self.config.chat.batch,
             "learning": self._busy,
+            "stopped_learning": self._stopped,
             **self.counts,
             "not_learned_from": dict(self.assembly.skipped),
         }
@@ -226,35 +236,45 @@ class LiveLoop:
 
     async def _consider(self, exchange: Exchange) -> None:
         """Judge a turn and keep what was found."""
-        signal = await self._judged(exchange)
+        name = records.episode_id(exchange.id)
+        self._judged_now.add(name)
+        try:
+            signal = await self._judged(exchange)
+        finally:
+            self._judged_now.discard(name)
         if signal is None:
             return
-        name = signal.episode_id
         async with self._changed:
             self._waiting[name] = Waiting(signal, time.monotonic())
             self._exchanges[name] = exchange
             self._changed.notify_all()
+        if self.assembly.num_feedback(exchange.id) > len(exchange.feedback):
+            await self._reconsider(exchange.id)
 
     async def _reconsider(self, turn_id: str) -> None:
         """Feedback came after a turn was judged: it overrides, unless the turn is learned from."""
         name = records.episode_id(turn_id)
+        if name in self._judged_now:
+            return  # seen once its judgement is there
         exchange = self.assembly.exchange(turn_id, self._exchanges.get(name))
         if exchange is None or name not in self._waiting:
             self.counts["late_feedback"] += 1
             log.info("feedback on a turn that was learned from already, or is not known: not used")
             return
         signal = await self._judged(exchange, again=True)
+        if signal is None:
+            return
         async with self._changed:
-            if signal is not None and name in self._waiting:
+            if name in self._waiting:
                 self._waiting[name] = Waiting(signal, self._waiting[name].since)
                 self._changed.notify_all()
 
     async def _judged(self, exchange: Exchange, *, again: bool = False) -> TurnSignal | None:
-        """Return what is kept of a turn; None when it was removed meanwhile."""
-        async with self._judging:
-            judgement, hint = await self._looked_at(exchange)
+        """Return what is kept of a turn; None when it was removed meanwhile, or when feedback that
+        came late says nothing of how good it was."""
+        judgement, hint = await self._looked_at(exchange)
         turn = self.assembly.get(exchange.id)
-        if turn is None:
+        if turn is None or (again and judgement.source != FEEDBACK):
             return None
         signal = records.signal_of(turn, exchange, judgement, hint)
         if again:
@@ -262,6 +282,9 @@ class LiveLoop:
         else:
             episode = records.episode_of(turn, exchange, judgement)
             await asyncio.to_thread(self.store.append, episode, "train", [signal])
+            if self.assembly.get(exchange.id) is None:  # removed while it was written
+                self.store.remove([episode.id])
+                return None
         self.counts[f"judged_{judgement.score:+d}"] += 1
         log.info(
             "judged %+d by %s%s (version %s)", judgement.score, judgement.source,
@@ -285,7 +308,8 @@ class LiveLoop:
         wait_s = 1.0
         while True:
             try:
-                return await self._judge(exchange)
+                async with self._judging:
+                    return await self._judge(exchange)
             except JudgeUnavailable as error:
                 self.counts["judge_unavailable"] += 1
                 log.warning("the judge is away, its turns wait: %s", error)
@@ -306,9 +330,15 @@ class LiveLoop:
                 if signal is not None and (turn := self._turn(name)) is not None
             }
             taught = await self._teacher(asked)
+            batch = [name for name in batch if self.store.group(name)]  # not removed meanwhile
+            if not batch:
+                self._busy = False
+                continue
             self._taught = taught.signals
-            scores = [s.score for s in taught.signals.values() if s.score]
-            line = await self.learner.take_step(batch, begun)
+            try:
+                line = await self.learner.take_step(batch, begun)
+            except RunError as error:
+                await self._serve_on(error)
             for name in batch:
                 self._waiting.pop(name, None)
                 self._exchanges.pop(name, None)
@@ -316,10 +346,22 @@ class LiveLoop:
             unused = "".join(f", {n} {reason}" for reason, n in taught.refused.items())
             log.info("step %d: %d turns, %s%s", self.learner.step, len(batch), line, unused)
             await self.learner.save_if_due()
-            if scores:
-                await self.fleet.push_quality(
-                    self.learner.version, sum(scores) / len(scores), len(scores)
-                )
+            await self._show_quality(asked)
+
+    async def _serve_on(self, error: RunError) -> None:
+        """Learning is over, talking is not: nobody is cut off because of training."""
+        log.error("learning has stopped, the conversation goes on: %s", error)
+        self._stopped, self._busy = str(error), False
+        await asyncio.Event().wait()
+
+    async def _show_quality(self, asked: Mapping[str, tuple[Turn, Any, TurnSignal]]) -> None:
+        """Tell how the replies of each version were judged."""
+        scores: dict[int, list[int]] = {}
+        for turn, _, signal in asked.values():
+            if signal.score and turn.versions_T:
+                scores.setdefault(turn.versions_T[-1], []).append(signal.score)
+        for version, given in sorted(scores.items()):
+            await self.fleet.push_quality(version, sum(given) / len(given), len(given))
 
     async def _take(self) -> list[str]:
         """Wait until a batch is due, and return it with the turns that teach nothing."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rl.errors import ConfigError
+from rl.live.loop import HINTED, SCORED
 from rl.settings import RunConfig
 
 log = logging.getLogger(__name__)
@@ -71,8 +72,10 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
                 teacher = Teacher(
                     fleet.score, Renderer(resolve(config.model)), config.engine.context
                 )
-                loop = LiveLoop(config, folder, fleet, store, metrics, journal, judge, teacher)
-                log.info("%s", welcome(url, config.model, shown_key(keys)))
+                loop = LiveLoop(
+                    config, folder, fleet, store, metrics, journal, judge, teacher,
+                    ready=lambda: log.info("%s", welcome(url, config.model, shown_key(keys))),
+                )  # fmt: skip
                 try:
                     await loop.run()
                 finally:
@@ -84,7 +87,17 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
 
 
 def describe(config: RunConfig) -> str:
-    """Return what will happen, in lines for people."""
+    """Return what will happen, in lines for people.
+
+    Raises:
+        ConfigError: a method that learns nothing from live chat.
+    """
+    methods = sorted({*SCORED, *HINTED})
+    if config.algorithm.name not in methods:
+        raise ConfigError(
+            f"algorithm={config.algorithm.name} learns nothing from live chat: choose one of "
+            f"{', '.join(methods)}, or chat.users=simulated"
+        )
     chat, judge = config.chat, config.judge
     method = f"LoRA r={config.lora.rank}" if config.lora.enabled else "full fine-tuning"
     lines = [

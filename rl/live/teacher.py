@@ -54,7 +54,9 @@ class Teacher:
         """Return the signals of turns, their hints scored.
 
         A hint whose teacher does not find the reply of a turn judged bad less likely would teach
-        the opposite: it is left out (``unverified``), see ``rl.hints.verify``.
+        the opposite: it is left out (``unverified``), see ``rl.hints.verify``. So is one whose
+        prompt cannot be rendered as the student saw it (``not_reproduced``): a conversation whose
+        sampled ids are not those of its words, a forced call, options of the template.
 
         Args:
             asked: by episode id: the turn, the messages it was a reply to, its signal.
@@ -80,8 +82,11 @@ class Teacher:
     ) -> tuple[Hint | None, str]:
         """Return the hint with the teacher's log-probs, or None and why not."""
         hinted = hints.hinted_messages(history, hint.text)
+        context = Context(tools=turn.tools)
         try:
-            prompt = self._renderer.render(hinted, Context(tools=turn.tools)).ids_P
+            if self._renderer.render(history, context).ids_P != tuple(turn.prompt_ids_P):
+                return None, "not_reproduced"  # the teacher's prompt must differ by the hint alone
+            prompt = self._renderer.render(hinted, context).ids_P
         except (RequestRefused, ValueError) as error:
             log.warning("a hinted prompt cannot be rendered: %s", error)
             return None, "not_rendered"

@@ -182,8 +182,13 @@ def test_what_is_removed_is_gone(assembly: Assembly, clock: Clock) -> None:
 class Words:
     """A renderer of one token per letter."""
 
+    def __init__(self, reproduces: bool = True) -> None:
+        self.reproduces = reproduces
+
     def render(self, messages: Sequence[Mapping[str, Any]], context: Context = PLAIN) -> Prompt:
         text = "".join(str(m["content"]) for m in messages)
+        if "[Hint]" not in text and self.reproduces:
+            return Prompt((1, 2, 3), Drift.NEW)  # what every turn here was asked
         return Prompt(tuple(ord(c) for c in text), Drift.NEW)
 
 
@@ -260,7 +265,7 @@ def test_two_judged_turns_make_a_step_and_new_weights(tmp_path: Path) -> None:
     fleet = FakeFleet()
     loop, store = run(tmp_path, fleet, ByWord())
     assert fleet.trained == [["chat:t0", "chat:t1"]]
-    assert fleet.version == 1 and fleet.quality == [(1, 1.0, 2)]
+    assert fleet.version == 1 and fleet.quality == [(0, 1.0, 2)]
     assert store.consumed() == {"chat:t0": 1, "chat:t1": 1}
     assert loop.assembly.num_waiting == 1
 
