@@ -22,7 +22,7 @@ from rl.settings import RunConfig
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 # what a run is: a resumed one cannot be given another
 IDENTITY = ("env", "model", "run", "seed", "rollout.group_size", "tasks.", "lora.")
-TEXTS = ("env", "model", "run", "resume", "recipe", "tasks.path", "ray.address")
+TEXTS = ("env", "model", "run", "resume", "recipe", "tasks.path", "ray.address", "chat.keys")
 SHORTHANDS = {"algorithm": "algorithm.name", "engine": "engine.name", "warmstart": "warmstart.kind"}
 
 

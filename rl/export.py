@@ -6,7 +6,6 @@ Exit 0 done, 1 nothing to export or not readable, 2 wrong use, 3 the model it be
 """
 
 import json
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -42,7 +41,7 @@ def export(folder: Path, out: Path, step: int | None = None) -> Path:
     Raises:
         CheckpointError: the run has no whole checkpoint (of that step).
         ModelError: the model it began with cannot be found.
-        ConfigError: the folder holds no run.
+        ConfigError: the folder holds no run, or ``out`` something else than a model.
     """
     from rl import checkpoint
     from rl.config import validate
@@ -53,6 +52,8 @@ def export(folder: Path, out: Path, step: int | None = None) -> Path:
     except (OSError, ValueError) as error:
         raise ConfigError(f"run={folder}: no run folder: {error}") from None
     found = checkpoint.candidates(folder / "checkpoints")
+    if out.exists() and any(out.iterdir()) and not (out / "config.json").exists():
+        raise ConfigError(f"out={out} holds something else than a model: choose another folder")
     chosen = [path for meta, path in found if step is None or meta.step == step]
     if not chosen:
         steps = ", ".join(str(meta.step) for meta, _ in found) or "none"
@@ -63,7 +64,8 @@ def export(folder: Path, out: Path, step: int | None = None) -> Path:
         host.start()
         host.trainer.policy.load_trainable(checkpoint.load_state(chosen[0])["weights"])
         part = Path(host.export(str(Path(made) / "model")))
-        shutil.rmtree(out, ignore_errors=True)
+        if out.exists():
+            out.rename(Path(made) / "replaced")
         part.rename(out)
     return out
 

@@ -22,6 +22,7 @@ from serving.turns import Turn
 
 OPTIONS = ("run", "user", "session", "older_than_days", "weights")
 DAY_S = 86_400.0
+MOST_READ = 500
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,8 +55,28 @@ def _forget(arguments: Sequence[str]) -> str:
         raise ConfigError(f"weights={options['weights']}: drop or keep")
     unwanted = _unwanted(options)
     with owned(folder, fresh=False):
-        gone = purge(folder / GATEWAY, unwanted)
-        return f"{len(gone)} turns removed" + _remove(folder, gone, options["weights"] == "drop")
+        found, forgotten = _turns(folder / GATEWAY, unwanted)
+        said = _remove(folder, [*found, *forgotten], options["weights"] == "drop")
+        purge(folder / GATEWAY, found)  # last: a call that was cut short can be repeated
+    return f"{len(found)} turns removed{said}"
+
+
+def _turns(journal: Path, unwanted: Callable[[Turn], bool]) -> tuple[list[str], list[str]]:
+    """Return the ids of unwanted turns, and of those that their users removed before."""
+    from serving.journal import Reader
+
+    found: list[str] = []
+    forgotten: list[str] = []
+    with Reader(journal) as reader:
+        at = 0
+        while rows := reader.turns_after(at, MOST_READ):
+            at = rows[-1][0]
+            found += [turn.id for _, turn in rows if unwanted(turn)]
+        at = 0
+        while gone := reader.forgotten_after(at, MOST_READ):
+            at = gone[-1][0]
+            forgotten += [turn_id for _, turn_id in gone]
+    return found, forgotten
 
 
 def _options(arguments: Sequence[str]) -> dict[str, str]:
@@ -91,16 +112,22 @@ def _remove(folder: Path, gone: Sequence[str], drop_weights: bool) -> str:
     names = [episode_id(turn_id) for turn_id in gone]
     with Store(folder) as store:
         trained = {name for name in names if name in store.consumed()}
+        drops = bool(trained) and drop_weights
+        if drops:
+            for place in _weights(folder):
+                shutil.rmtree(place, ignore_errors=True)
+            store.rewind(0)
         removed = store.remove(names)
     said = f", {removed} of them judged, {len(trained)} learned from"
-    checkpoints = folder / "checkpoints"
-    if not trained or not checkpoints.exists():
-        return said
-    if not drop_weights:
-        return f"{said}; the weights keep what they learned"
-    shutil.rmtree(checkpoints)
-    shutil.rmtree(folder / "model", ignore_errors=True)
-    return f"{said}; weights dropped: python -m rl.train resume={folder} learns again without them"
+    if drops:
+        return f"{said}; weights dropped: rl.train resume={folder} learns again without them"
+    return f"{said}; the weights keep what they learned" if trained else said
+
+
+def _weights(folder: Path) -> list[Path]:
+    """Return every place in which a run keeps what it has learned."""
+    published = Path("/dev/shm").glob(f"clawgym-{folder.name}-*")
+    return [*(folder / name for name in ("checkpoints", "model", "publication")), *published]
 
 
 if __name__ == "__main__":

@@ -185,6 +185,9 @@ class ChatConfig(Section):
     feedback_grace_s: float = Field(
         20.0, ge=0, description="after feedback, wait for more of it or the next message"
     )
+    keys: str | None = Field(
+        None, description="file of further keys, one NAME KEY per line; each is another user"
+    )
     host: str = Field("127.0.0.1", description="address to serve at")
     port: int = Field(0, ge=0, le=65535, description="0: a free one, kept over resumes")
 

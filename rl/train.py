@@ -108,7 +108,7 @@ def _serve_and_learn(config: "RunConfig", folder: Path) -> int:
     from rl.live import service
     from serving.models import resolve as resolve_model
 
-    keys, plan = service.keys(), service.describe(config)
+    keys, plan = service.keys(config), service.describe(config)
     resolve_model(config.model)
     os.umask(0o077)  # what people say is theirs: files and actors of this run
     with owned(folder, fresh=config.resume is None):

@@ -8,9 +8,9 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class Serving:
         api_key: clients must show it.
         admin_key: opens the learner's routes; "": the API key does.
         host, port: port 0 picks a free one; a restart passes the old one on.
+        other_keys: further keys → their users' names.
         journal: folder in which turns stay, each on disk before its reply ends; None: in memory.
     """
 
@@ -50,6 +51,7 @@ class Serving:
     admin_key: str = ""
     host: str = LOOPBACK
     port: int = 0
+    other_keys: Mapping[str, str] = field(default_factory=dict)
     journal: Path | None = None
 
 
@@ -173,6 +175,7 @@ class PolicyHost:
             model_name=config.model,
             options=ServerOptions(
                 admin_key=serving.admin_key or None,
+                other_keys=serving.other_keys,
                 sessions=serving.journal,
                 durable=serving.journal is not None,
             ),

@@ -16,7 +16,7 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -76,6 +76,7 @@ class Journal:
         self._database.executescript(_SCHEMA)
         self._writes: queue.SimpleQueue[_Write | Future[None] | None] = queue.SimpleQueue()
         self.num_lost = 0  # writes the disk refused
+        self._removed = False  # words that were removed may still be in the write-ahead log
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
@@ -111,6 +112,7 @@ class Journal:
                 (owner, session),
             )
             db.execute(f"DELETE FROM turns WHERE {ours}", (owner, session))
+            self._removed = True
 
         self._writes.put(write)
 
@@ -177,11 +179,22 @@ class Journal:
             while len(batch) < MOST_PER_COMMIT and not self._writes.empty():
                 batch.append(self._writes.get())
             self._write([write for write in batch if callable(write)])
+            self._forget_log()
             for item in batch:
                 if isinstance(item, Future):
                     item.set_result(None)
             if None in batch:
                 return
+
+    def _forget_log(self) -> None:
+        """Empty the write-ahead log of what was removed; tried again while readers hold it."""
+        if not self._removed:
+            return
+        try:
+            (busy, _, _) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._removed = bool(busy)
+        except sqlite3.Error as error:
+            logger.warning("%s: its log could not be emptied yet: %s", self.path, error)
 
     def _write(self, writes: list[_Write]) -> None:
         if not writes:
@@ -199,36 +212,26 @@ class Journal:
             logger.error("%s: a turn or feedback is lost: %s", self.path, error)
 
 
-def purge(folder: Path, unwanted: Callable[[Turn], bool]) -> list[str]:
+def purge(folder: Path, turn_ids: Sequence[str]) -> None:
     """Remove turns of a journal that no gateway has open, and what was said of them.
 
     Args:
         folder: the journal's; one without a file has nothing to remove.
-
-    Returns:
-        the ids of the removed turns, for whoever has copies.
+        turn_ids: of the turns.
 
     Raises:
         OSError, sqlite3.Error: the file cannot be changed.
     """
     if not (folder / FILE).exists():
-        return []
+        return
     with Journal(folder) as journal, contextlib.closing(sqlite3.connect(journal.path)) as database:
         database.execute("PRAGMA secure_delete=ON")
-        gone = []
-        for turn_id, body in database.execute("SELECT id, body FROM turns ORDER BY seq").fetchall():
-            try:
-                if unwanted(Turn.from_json(json.loads(body))):
-                    gone.append(turn_id)
-            except (KeyError, TypeError, ValueError) as error:
-                logger.warning("%s: turn %s cannot be read: %r", journal.path, turn_id, error)
-        rows = [(turn_id,) for turn_id in gone]
+        rows = [(turn_id,) for turn_id in turn_ids]
         with database:
             database.executemany("INSERT INTO forgotten (turn) VALUES (?)", rows)
             database.executemany("DELETE FROM feedback WHERE turn = ?", rows)
             database.executemany("DELETE FROM turns WHERE id = ?", rows)
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return gone
 
 
 class Reader:

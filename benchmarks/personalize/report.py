@@ -15,7 +15,8 @@ WINDOW = 5  # sessions a curve is smoothed over
 def read(out: Path) -> list[dict[str, Any]]:
     """Return the results of finished cells."""
     path = out / "results.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def write(out: Path) -> str:

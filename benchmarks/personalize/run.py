@@ -196,7 +196,7 @@ async def _session(
     system = memory.system() if cell.method == "memory" else SYSTEM
     messages: list[Message] = [{"role": "system", "content": system}, _user(seen)]
     score, clean, version, replies, over = 0.0, False, 0, 0, False
-    hints: list[str] = []
+    corrections = 0
     while not over:
         reply = await _ask(program, messages, name, cell, cell.reply_tokens)
         replies += 1
@@ -207,12 +207,12 @@ async def _session(
         over = terminated or truncated
         if info["move"] == "correct":
             memory.heard.append(str(seen["message"]))
-            hints.append(str(info["hint"]))
+            corrections += 1
         messages += [{"role": "assistant", "content": reply.text}, _user(seen)]
     await _ask(program, messages, name, cell, FAREWELL_TOKENS)
     return {
         "persona": persona, "number": number, "score": score, "clean": clean,
-        "replies": replies, "version": version, "corrections": len(hints),
+        "replies": replies, "version": version, "corrections": corrections,
     }  # fmt: skip
 
 
@@ -244,11 +244,9 @@ async def _skill(cell: Cell, program: Program) -> float | None:
         env = registry.make("chat", tasks=[task])
         seen, _ = env.reset(seed=0, options={"task": task})
         messages = [{"role": "system", "content": SYSTEM}, _user(seen)]
-        reply = await program.client.complete(
-            messages,
-            session=f"skill-{number}-{secrets.token_hex(4)}",
-            sampling=Sampling(max_tokens=cell.reply_tokens, temperature=0.0),
-        )
+        greedy = replace(cell, temperature=0.0)
+        session = f"skill-{number}-{secrets.token_hex(4)}"
+        reply = await _ask(program, messages, session, greedy, cell.reply_tokens)
         right.append(bool(env.step(reply.text)[4]["answered"]))
     return sum(right) / len(right) if right else None
 
@@ -274,6 +272,8 @@ async def _serve(cell: Cell, folder: Path) -> AsyncIterator[Program]:
                    f"algorithm={cell.method}", f"seed={cell.seed}", *cell.settings]  # fmt: skip
     else:
         command = ["serving", f"model={cell.model}"]
+    if folder.exists():  # of a cell that was not finished
+        folder.rename(folder.with_name(f"{folder.name}.unfinished-{secrets.token_hex(3)}"))
     log = folder.with_suffix(".log")
     with log.open("wb") as file:
         process = subprocess.Popen(
@@ -292,6 +292,7 @@ async def _serve(cell: Cell, folder: Path) -> AsyncIterator[Program]:
                 await asyncio.to_thread(process.wait, 120)
             except subprocess.TimeoutExpired:
                 process.kill()
+                process.wait()
 
 
 async def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:

@@ -13,7 +13,7 @@ class JudgeConfig(Section):
     model: str = Field(
         "default",
         description="default: the small classifier; rules: only feedback and rules; policy: the "
-        "policy's base weights; or the base URL of any OpenAI-compatible server, such as "
+        "served policy itself; or the base URL of any OpenAI-compatible server, such as "
         "http://127.0.0.1:8000/v1",
     )
     name: str = Field("default", description="model name asked for at the URL")

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,26 +20,36 @@ ADDRESS = "address.json"  # file of a run: where it was served, so that a resume
 
 @dataclass(frozen=True)
 class Keys:
-    """Who may talk, and who may teach."""
+    """Who may talk, and who may teach.
+
+    Attributes:
+        others: further keys → their users' names.
+    """
 
     api: str
     admin: str
+    others: Mapping[str, str]
 
 
-def keys() -> Keys:
-    """Return the keys of the environment, else those kept for this user.
+def keys(config: RunConfig) -> Keys:
+    """Return the keys of the environment, else those kept for this user, and the file's.
 
     Raises:
         ConfigError: one cannot be used or kept.
     """
     from serving.__main__ import UsageError, api_key
+    from serving.keys import read_keys
 
     try:
         return Keys(
-            api_key("CLAWGYM_API_KEY", "api_key"), api_key("CLAWGYM_ADMIN_KEY", "admin_key")
+            api_key("CLAWGYM_API_KEY", "api_key"),
+            api_key("CLAWGYM_ADMIN_KEY", "admin_key"),
+            read_keys(Path(config.chat.keys)) if config.chat.keys else {},
         )
     except UsageError as error:
         raise ConfigError(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"chat.keys={config.chat.keys}: {error}") from None
 
 
 async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
@@ -59,7 +70,9 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
     from serving.renderer import Renderer
 
     journal = folder / GATEWAY
-    serving = Serving(keys.api, keys.admin, config.chat.host, _port(config, folder), journal)
+    serving = Serving(
+        keys.api, keys.admin, config.chat.host, _port(config, folder), keys.others, journal
+    )
     fleet = RayFleet(config, f"{folder.name}-{os.getpid()}", folder, serving, num_workers=0)
     metrics = Metrics(folder)
     try:

@@ -48,3 +48,7 @@ def test_what_cannot_be_exported_is_said(
     assert export.main([f"run={tmp_path / 'nowhere'}"]) == 2
     assert export.main([f"run={tmp_path / 'run'}", "step=last"]) == 2
     assert export.main(["rum=x"]) == 2
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("mine")
+    assert export.main([f"run={tmp_path / 'run'}", f"out={tmp_path / 'letters'}"]) == 2
+    assert (tmp_path / "letters" / "dear.txt").read_text() == "mine"

@@ -9,6 +9,7 @@ from rl import checkpoint, forget
 from rl.checkpoint import CheckpointMeta
 from rl.settings import RunConfig
 from rl.store import Store
+from serving.journal import Journal
 from tests.rl.fleets import FakeFleet
 from tests.rl.test_live import ByWord, config, dialogue, run, said, talk
 
@@ -53,6 +54,27 @@ def test_no_file_keeps_a_word_and_the_rest_is_learned_again(
     fleet = FakeFleet()
     run(tmp_path, fleet, ByWord())
     assert fleet.trained == [["chat:t0", "chat:t1"]]
+
+
+def test_a_call_that_was_cut_short_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_run(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "remove", lambda *_: (_ for _ in ()).throw(OSError("no space")))
+        assert forget.main([f"run={tmp_path}", "user=ada"]) == 1
+    assert words_left(tmp_path)
+    assert forget.main([f"run={tmp_path}", "user=ada"]) == 0
+    assert words_left(tmp_path) == []
+
+
+def test_what_a_user_removed_is_dropped_from_the_weights_too(tmp_path: Path) -> None:
+    a_run(tmp_path)
+    with Journal(tmp_path / "gateway") as journal:
+        journal.forget("ada", "a")
+    assert forget.main([f"run={tmp_path}", "session=a"]) == 0
+    assert not (tmp_path / "checkpoints").exists()
+    assert words_left(tmp_path) == []
 
 
 def test_weights_may_be_kept(tmp_path: Path) -> None:

@@ -12,17 +12,18 @@ import pytest
 from rl import checkpoint
 from rl.checkpoint import CheckpointMeta
 from rl.config import validate
-from rl.errors import JudgeUnavailable
+from rl.errors import ConfigError, JudgeUnavailable, RunError
 from rl.judge.feedback import from_feedback
 from rl.judge.pipeline import Pipeline
 from rl.judge.types import Exchange, Judgement, Relation
-from rl.live import records
+from rl.live import records, service
 from rl.live.assembly import Assembly
 from rl.live.loop import LiveLoop
 from rl.live.teacher import Teacher
 from rl.metrics import Metrics
 from rl.settings import RunConfig
 from rl.store import Store
+from rl.types import Hint, TurnSignal
 from serving.journal import Journal
 from serving.renderer import PLAIN, Context, Drift, Prompt
 from serving.turns import Feedback, Turn
@@ -174,6 +175,34 @@ def test_what_is_removed_is_gone(assembly: Assembly, clock: Clock) -> None:
     (exchange,) = assembly.due()
     assert exchange.id == "b" and exchange.history == (said("go on"),)
     assert assembly.exchange("a") is None
+
+
+def test_private_words_are_nobodys_next_state_and_end_the_judging(
+    assembly: Assembly, clock: Clock
+) -> None:
+    assembly.turn(turn("a"))
+    assembly.turn(turn("b", "/private my locker is 5", parent="a", unfit=("private",)))
+    assembly.turn(turn("c", "and now?", parent="b"))
+    clock.at += 1000
+    (exchange,) = assembly.due()
+    assert (exchange.id, exchange.relation, exchange.next_state) == ("a", Relation.IDLE, ())
+    assert assembly.skipped == {"private": 2}
+
+
+def test_a_heartbeat_in_the_conversation_does_not_hide_what_came_next(assembly: Assembly) -> None:
+    assembly.turn(turn("a"))
+    assembly.turn(turn("h", "HEARTBEAT", parent="a", kind="side", unfit=("side request",)))
+    assembly.turn(turn("b", "thanks", parent="h"))
+    (exchange,) = assembly.due()
+    assert exchange.id == "a" and exchange.next_state == (said("thanks"),)
+
+
+def test_what_is_known_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rl.live.assembly.MOST_TURNS", 50)
+    assembly = Assembly(idle_s=60.0, grace_s=5.0, now=clock)
+    for number in range(3000):
+        assembly.turn(turn(f"t{number}"), judged=True)
+    assert len(assembly._turns) <= 1050 and len(assembly._siblings) <= 1050
 
 
 # ------------------------------------------------------------- the loop
@@ -360,6 +389,114 @@ def test_late_feedback_changes_what_no_step_has_consumed(tmp_path: Path) -> None
     store, loop = asyncio.run(asyncio.wait_for(play(), 30))
     assert store.signals("chat:t0")[0].reason.startswith("feedback")
     assert loop._waiting["chat:t0"].signal.score == -1
+
+
+def test_feedback_that_comes_while_a_turn_is_judged_overrides(tmp_path: Path) -> None:
+    class Slow(ByWord):
+        async def __call__(self, exchange: Exchange) -> Judgement | None:
+            if exchange.id == "t0":
+                talk(tmp_path, feedback=[Feedback("t0", rating=-1)])
+                await asyncio.sleep(1.5)
+            return await super().__call__(exchange)
+
+    talk(tmp_path, *dialogue(3))
+    _, store = run(tmp_path, FakeFleet(), Slow(), config(batch=3, max_wait_s=2.5))
+    assert store.signals("chat:t0")[0].score == -1
+
+
+def test_feedback_between_two_lives_is_not_lost(tmp_path: Path) -> None:
+    async def first() -> None:
+        with Store(tmp_path) as store:
+            loop = live(tmp_path, FakeFleet(), store, ByWord(), config())
+            task = asyncio.create_task(loop.run())
+            while not loop._waiting:
+                await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    talk(tmp_path, *dialogue(2))
+    asyncio.run(asyncio.wait_for(first(), 30))
+    talk(tmp_path, feedback=[Feedback("t0", rating=-1)])
+    _, store = run(tmp_path, FakeFleet(), ByWord(), config(max_wait_s=1.0))
+    assert store.signals("chat:t0")[0].score == -1
+
+
+def test_a_comment_takes_no_verdict_back(tmp_path: Path) -> None:
+    talk(tmp_path, *dialogue(3), feedback=[Feedback("t0", comment="hm")])
+    _, store = run(tmp_path, FakeFleet(), ByWord())
+    assert store.signals("chat:t0")[0].score == 1
+
+
+def test_unrated_turns_say_nothing_of_the_judges_agreement(tmp_path: Path) -> None:
+    """Two thumbs among turns nobody said anything of: a batch like any other."""
+    words = ["so", "good", "so", "so", "good", "so"]
+    turns = [replace(t, messages=(said(w),)) for t, w in zip(dialogue(6), words, strict=True)]
+    talk(tmp_path, *turns)
+    loop, _ = run(tmp_path, FakeFleet(), ByWord())
+    assert loop.learner.version == 1
+
+
+def test_a_batch_whose_session_is_removed_while_it_is_taught_is_left_out(tmp_path: Path) -> None:
+    class Removes(FakeFleet):
+        async def score(
+            self, token_ids: Sequence[Sequence[int]], temperature: float
+        ) -> list[list[float]]:
+            if not removed:
+                removed.append(True)
+                with Journal(tmp_path / "gateway") as journal:
+                    journal.forget("", "s")
+                await asyncio.sleep(1.0)
+                talk(tmp_path, *[replace(t, id=f"u{t.id}", session="u",
+                                         parent=t.parent and f"u{t.parent}")
+                                 for t in dialogue(3)])  # fmt: skip
+            return await super().score(token_ids, temperature)
+
+    removed: list[bool] = []
+    talk(tmp_path, *dialogue(3, "bad"))
+    fleet = Removes()
+    run(tmp_path, fleet, ByWord())
+    assert fleet.trained == [["chat:ut0", "chat:ut1"]]
+
+
+def test_a_hint_whose_prompt_is_not_the_students_is_left_out(tmp_path: Path) -> None:
+    async def teach() -> Any:
+        teacher = Teacher(FakeFleet().score, Words(reproduces=False), 4096)
+        signal = TurnSignal("chat:a", 0, score=-1, hints=(Hint("Answer in one short sentence."),))
+        return await teacher({"chat:a": (turn("a"), [said("hi")], signal)})
+
+    taught = asyncio.run(teach())
+    assert taught.refused == {"hint_not_reproduced": 1}
+    assert taught.signals["chat:a"].hints == ()
+
+
+def test_a_learner_that_stops_ends_no_conversation(tmp_path: Path) -> None:
+    class Broken(FakeFleet):
+        async def step(self, samples: Sequence[Any], version: int) -> Any:
+            raise RunError("the trainer is gone")
+
+    async def play() -> None:
+        with Store(tmp_path) as store:
+            loop = live(tmp_path, Broken(), store, ByWord(), config())
+            task = asyncio.create_task(loop.run())
+            while not loop.status()["stopped_learning"]:
+                await asyncio.sleep(0.05)
+            talk(tmp_path, *dialogue(2, start=3))
+            while "chat:t3" not in store.ids():
+                await asyncio.sleep(0.05)
+            assert not task.done()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    talk(tmp_path, *dialogue(3))
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+@pytest.mark.parametrize("method", ["grpo", "opd_topk", "stepwise", "sft"])
+def test_a_method_that_learns_nothing_from_chat_is_refused(method: str) -> None:
+    with pytest.raises(ConfigError, match="binary, hybrid, opd"):
+        service.describe(validate({"env": "chat", "algorithm": {"name": method}}))
 
 
 def test_a_restart_judges_and_trains_nothing_twice(tmp_path: Path) -> None:
