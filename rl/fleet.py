@@ -77,6 +77,10 @@ class Fleet(Protocol):
         """Start the policy server again if it died; a living one is left alone."""
         ...
 
+    async def release(self) -> None:
+        """Let requests that were held since the start go on. Raises ``PolicyError``."""
+        ...
+
     async def push_quality(self, version: int, score: float, judged: int) -> None:
         """Show users how the latest replies were judged; a server that is away is no error."""
         ...
@@ -232,6 +236,10 @@ class RayFleet:
         scored: list[list[float]] = await self._client.score(token_ids, temperature)
         return scored
 
+    async def release(self) -> None:
+        """Resume the engine. Raises ``PolicyError``."""
+        await self._client.resume()
+
     async def heal(self) -> None:
         """Start the policy server again if it died."""
         await self._revive_policy()
@@ -273,8 +281,10 @@ class RayFleet:
         from serving.client import PolicyClient
 
         self._generation += 1
+        first = self._client is None
+        serving = replace(self.serving, port=port, held=self.serving.held and first)
         self._policy = _actor(PolicyHost, name=f"{self.run_id}-policy-{self._generation}").remote(
-            self.config, replace(self.serving, port=port)
+            self.config, serving
         )
         base_url = await _called(
             self._policy.start.remote(), START_TIMEOUT_S, "the policy server to start"

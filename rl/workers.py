@@ -43,6 +43,8 @@ class Serving:
         api_key: clients must show it.
         admin_key: opens the learner's routes; "": the API key does.
         host, port: port 0 picks a free one; a restart passes the old one on.
+        held: requests wait for ``RayFleet.release``: nobody is answered by weights that a resume is
+            about to replace.
         other_keys: further keys → their users' names.
         journal: folder in which turns stay, each on disk before its reply ends; None: in memory.
     """
@@ -53,6 +55,7 @@ class Serving:
     port: int = 0
     other_keys: Mapping[str, str] = field(default_factory=dict)
     journal: Path | None = None
+    held: bool = False
 
 
 class RolloutWorker:
@@ -166,6 +169,8 @@ class PolicyHost:
             max_len=config.engine.context,
         )
         self.engine = build_engine(config.engine.name, folder, options)
+        if serving.held:
+            self.engine.pause()
         self.server = PolicyServer(
             self.engine,
             Renderer(folder),

@@ -116,6 +116,7 @@ class LiveLoop:
         freed = await self.learner.resume()
         self._replay.extend(freed[step] for step in sorted(freed))
         await self._catch_up()
+        await self.fleet.release()
         try:
             async with asyncio.TaskGroup() as group:
                 self._spawn(group, self._follow(group))

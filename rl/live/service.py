@@ -71,7 +71,13 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
 
     journal = folder / GATEWAY
     serving = Serving(
-        keys.api, keys.admin, config.chat.host, _port(config, folder), keys.others, journal
+        keys.api,
+        keys.admin,
+        config.chat.host,
+        _port(config, folder),
+        keys.others,
+        journal,
+        held=True,
     )
     fleet = RayFleet(config, f"{folder.name}-{os.getpid()}", folder, serving, num_workers=0)
     metrics = Metrics(folder)

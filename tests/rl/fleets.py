@@ -90,6 +90,9 @@ class FakeFleet:
     ) -> list[list[float]]:
         return [[-9.0] * (len(row) - 1) for row in token_ids]
 
+    async def release(self) -> None:
+        self.released = True
+
     async def heal(self) -> None:
         self.healed += 1
 

@@ -75,7 +75,7 @@ def test_what_a_user_says_changes_the_weights_that_answer(tmp_path: Path) -> Non
         run.until(lambda: run.steps() == [1])
         run.until(lambda: version(ask(talk, messages)) == 1)
         run.process.send_signal(signal.SIGINT)
-        assert run.wait(120) == 130, run.text()
+        assert run.wait(300) == 130, run.text()
     with Run(folder, f"resume={folder}", **KEYS) as resumed:
         assert address(resumed, 1) == url
         assert version(ask(client(url), messages)) == 1
