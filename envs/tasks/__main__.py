@@ -1,5 +1,5 @@
-"""``python -m envs.tasks list [ENV|FILE] [split=…] [level=…] [families=…] [limit=N] [--ids]`` and
-``python -m envs.tasks validate ENV|FILE [split=…] [level=…] [families=…] [limit=N] [workers=2]``.
+"""``python -m envs.tasks list [ENV|FILE|DIR] [split=…] [level=…] [families=…] [limit=N] [--ids]``
+and ``… validate ENV|FILE|DIR [split=…] [level=…] [families=…] [limit=N] [workers=2]``.
 
 Exit codes: 0 all well, 1 tasks that failed, 2 a mistake in the call, 3 something is missing here.
 """
@@ -73,7 +73,9 @@ def _validate(source: str, words: Words) -> int:
 
 def _sources(words: Words, default: Sequence[str] = ()) -> Sequence[str]:
     if len(words.names) > 1 or not (words.names or default):
-        raise UsageError(f"give one environment or .jsonl file, not {len(words.names)}. {USAGE}")
+        raise UsageError(
+            f"give one environment, .jsonl file or directory, not {len(words.names)}. {USAGE}"
+        )
     return words.names or default
 
 

@@ -1,4 +1,4 @@
-"""Loads a task set by the environment's name or from a JSONL file, and selects from it.
+"""Loads a task set: an environment's own, a JSONL file or a directory; and selects from it.
 
 Left out: generating and validating tasks (``envs.terminal.tasks``, ``envs.tasks.validation``).
 
@@ -27,13 +27,15 @@ def load(
     limit: int | None = None,
     seed: int = 0,
 ) -> list[Task]:
-    """Return tasks of an environment, or of a ``.jsonl`` file, that pass every filter given.
+    """Return tasks of an environment, a ``.jsonl`` file or a directory that pass the filters.
 
     The order depends on ``seed`` only and takes the families in turn, so that the first ``limit``
     tasks are spread over as many families as there are.
 
     Args:
-        env: short name of an environment, or a path that ends in ``.jsonl``.
+        env: short name of an environment, a path that ends in ``.jsonl``, or the path of a task
+            directory, or of a directory of them, of a public format (``envs.terminal.formats``).
+            A relative path that is the name of an environment needs a ``./``.
         split: ``train`` or ``heldout``.
         levels: values of the ``level:`` tag.
         families: families to keep.
@@ -41,9 +43,10 @@ def load(
         seed: of the order.
 
     Raises:
-        TaskError: unknown environment, file, split, level or family; a bad row; nothing left.
+        TaskError: unknown environment, file, directory, split, level or family; a bad row or
+            task file; nothing left.
     """
-    tasks = read_jsonl(Path(env)) if env.endswith(".jsonl") else registry.load_tasks(env)
+    tasks = _read(env)
     if split is not None:
         _require("split", [split], get_args(Split))
     if levels is not None:
@@ -62,6 +65,18 @@ def load(
             f"no task of {env!r} has split={split}, levels={levels}, families={families}"
         )
     return _in_turn(chosen, seed)[:limit]
+
+
+def _read(source: str) -> list[Task]:
+    if source.endswith(".jsonl"):
+        return read_jsonl(Path(source))
+    if source not in registry.names() and ("/" in source or Path(source).is_dir()):
+        from envs.terminal.formats.tasks import load_directory  # pydantic: only for who needs it
+
+        known = [entry.gym_id for entry in registry.ENTRIES]
+        if source not in known:
+            return load_directory(Path(source))
+    return registry.load_tasks(source)
 
 
 def level(task: Task) -> str:

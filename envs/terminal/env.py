@@ -9,8 +9,9 @@ from typing import Any
 
 from envs.core import ShellEnv
 from envs.errors import SetupError, TaskError, VerifierError
-from envs.sandbox.protocol import ExecResult, Sandbox
+from envs.sandbox.protocol import ExecResult, Sandbox, SandboxSpec
 from envs.terminal import checks
+from envs.terminal.formats.playable import require_playable
 from envs.terminal.inspector import KINDS, Mismatch, same
 from envs.types import Task, Verdict
 
@@ -42,6 +43,11 @@ class TerminalEnv(ShellEnv):
     Version history:
         v0: first version.
     """
+
+    def sandbox_spec(self, task: Task) -> SandboxSpec:
+        """Return the sandbox this task needs. Raises ``TaskError`` for what cannot be played."""
+        require_playable(task)
+        return super().sandbox_spec(task)
 
     def set_up(self, sandbox: Sandbox, task: Task) -> None:
         """Write the files, run the set-up commands. Raises ``SetupError``, ``TaskError``."""
@@ -99,7 +105,8 @@ class TerminalEnv(ShellEnv):
         return _verdict(specs, results, partial=bool(task.data.get("partial")))
 
     def oracle(self, task: Task) -> Sequence[str]:
-        """Return the commands the task carries."""
+        """Return the commands the task carries. Raises ``TaskError`` for what cannot be played."""
+        require_playable(task)
         return tuple(task.data.get("oracle", ()))
 
 

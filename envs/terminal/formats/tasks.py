@@ -1,0 +1,285 @@
+"""Task directories of the formats as ``Task``s.
+
+``data`` of such a task: ``kind`` (``harbor`` or ``terminal_bench``), ``directory``, ``config`` (the
+whole record as JSON), ``limits`` (what ``TaskLimits`` has no place for), ``unknown`` (keys the
+format does not know) and ``unsupported`` (why this version cannot play it).
+
+Every one is held out: these are benchmarks, and evaluation data is never trained on. A task whose
+files carry a canary is tagged ``canary``.
+
+Left out: playing (``playable``).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from envs.errors import TaskError
+from envs.terminal.formats import harbor, terminal_bench
+from envs.terminal.formats.harbor import Environment, HarborTask, Phase
+from envs.terminal.formats.record import FormatRecord, unknown_keys
+from envs.terminal.formats.terminal_bench import TerminalBenchTask
+from envs.types import Task, TaskLimits
+
+MB = 2**20
+MAX_STEPS = 1000  # the formats bound time, not steps
+COMMAND_TIMEOUT_S = 180.0  # Terminal-Bench's longest wait for one command
+OUTPUT_BYTES = 10_000  # what the official agent shows of one output
+PIDS = 4096
+DEFAULT_MEMORY_MB = 2048  # the first Harbor schema's, where a task states none
+DEFAULT_STORAGE_MB = 10240
+
+
+def load_directory(path: Path) -> list[Task]:
+    """Return the task of a task directory, or those of all task directories directly below.
+
+    Raises:
+        TaskError: no such directory, no task in it, or a bad one; names file and key.
+    """
+    if not path.is_dir():
+        raise TaskError(f"{path} is no directory")
+    folders = [path] if _kind(path) else sorted(p for p in path.iterdir() if _kind(p))
+    if not folders:
+        raise TaskError(f"{path} holds no task: no task.toml or task.yaml in it or one level below")
+    return [load_task(folder) for folder in folders]
+
+
+def load_task(path: Path) -> Task:
+    """Return the task of one directory. Raises ``TaskError``."""
+    match _kind(path):
+        case "harbor":
+            return harbor_task(harbor.read_task(path))
+        case "terminal_bench":
+            return terminal_bench_task(terminal_bench.read_task(path))
+    raise TaskError(f"{path}: neither task.toml nor task.yaml")
+
+
+def _kind(path: Path) -> str:
+    if harbor.is_task(path):
+        return "harbor"
+    return "terminal_bench" if terminal_bench.is_task(path) else ""
+
+
+# ----------------------------------------------------------------- Harbor
+
+
+def harbor_task(source: HarborTask) -> Task:
+    """Convert a Harbor task. A multi-step task's instruction is its steps', one after the other.
+
+    Raises:
+        TaskError: a limit that is not positive; names file and key.
+    """
+    config, environment = source.config, source.config.environment
+    where = source.path / "task.toml"
+    limits = TaskLimits(
+        max_steps=MAX_STEPS,
+        step_timeout_s=_command_timeout(config.agent.timeout_sec, f"{where}: agent.timeout_sec"),
+        verifier_timeout_s=_positive(config.verifier.timeout_sec, f"{where}: verifier.timeout_sec"),
+        output_bytes=OUTPUT_BYTES,
+        memory_bytes=_mb(environment.memory_mb, DEFAULT_MEMORY_MB, f"{where}: memory_mb"),
+        disk_bytes=_mb(environment.storage_mb, DEFAULT_STORAGE_MB, f"{where}: storage_mb"),
+        pids=PIDS,
+        cpus=_positive(
+            1.0 if environment.cpus is None else environment.cpus, f"{where}: environment.cpus"
+        ),
+    )
+    stated = {
+        "agent_timeout_s": config.agent.timeout_sec,
+        "build_timeout_s": environment.build_timeout_sec,
+        "agent_network": config.agent.network_mode or environment.network_mode,
+        "verifier_network": config.verifier.network_mode or environment.network_mode,
+        "cpus_stated": environment.cpus is not None,
+        "memory_stated": environment.memory_mb is not None,
+        "storage_stated": environment.storage_mb is not None,
+    }
+    steps = zip(config.steps, source.step_instructions, strict=True)
+    text = source.instruction or "\n\n".join(f"{step.name}:\n{said}" for step, said in steps)
+    files = (source.dockerfile, source.test, source.solve, where, source.path / "instruction.md")
+    return _task(
+        "harbor",
+        source.path,
+        config,
+        text,
+        limits=limits,
+        stated=stated,
+        unsupported=list(_harbor_gaps(source)),
+        difficulty=config.metadata.get("difficulty"),
+        category=config.metadata.get("category"),
+        canary=_has_canary(files),
+    )
+
+
+def _harbor_gaps(source: HarborTask) -> Iterator[str]:
+    config, environment = source.config, source.config.environment
+    if source.compose is not None:
+        yield f"docker compose (environment/{source.compose.name})"
+    elif source.dockerfile is None:
+        yield f"a ready image ({environment.docker_image or 'none named, and no Dockerfile'})"
+    if config.steps:
+        yield f"multi-step play ({len(config.steps)} steps)"
+    elif source.test is None:
+        yield "a verifier (no tests/test.sh)"
+    phases: dict[str, Environment | Phase] = {
+        "environment": environment,
+        "agent": config.agent,
+        "verifier": config.verifier,
+    }
+    for name, phase in phases.items():
+        if phase.network_mode == "allowlist":
+            yield f"a network allow list ([{name}] network_mode)"
+        elif name != "environment" and phase.network_mode not in (None, environment.network_mode):
+            yield f"a network that changes between phases ([{name}] network_mode)"
+    if environment.gpus:
+        yield f"GPUs (environment.gpus = {environment.gpus})"
+    if environment.tpu is not None:
+        yield "a TPU (environment.tpu)"
+    if environment.os == "windows":
+        yield "Windows (environment.os)"
+    if config.verifier.mode == "separate":
+        yield "a verifier in a container of its own ([verifier] environment_mode)"
+    if config.verifier.collect:
+        yield "collect hooks ([[verifier.collect]])"
+    if environment.mcp_servers:
+        names = ", ".join(server.name for server in environment.mcp_servers)
+        yield f"MCP servers ({names})"
+    if environment.skills_dir is not None:
+        yield "skills (environment.skills_dir)"
+    if source.trajectory is not None:
+        yield "a context from before (trajectory.json)"
+
+
+# ----------------------------------------------------------------- Terminal-Bench 1
+
+
+def terminal_bench_task(source: TerminalBenchTask) -> Task:
+    """Convert a Terminal-Bench 1 task; processors and memory are the compose file's, if stated.
+
+    Raises:
+        TaskError: a limit that is not positive; names file and key.
+    """
+    config, where = source.config, source.path / "task.yaml"
+    client = source.compose.services.get(terminal_bench.SERVICE) if source.compose else None
+    cpus = 1.0 if client is None or client.cpus is None else client.cpus
+    limits = TaskLimits(
+        max_steps=MAX_STEPS,
+        step_timeout_s=_command_timeout(
+            config.max_agent_timeout_sec, f"{where}: max_agent_timeout_sec"
+        ),
+        verifier_timeout_s=_positive(config.max_test_timeout_sec, f"{where}: max_test_timeout_sec"),
+        output_bytes=OUTPUT_BYTES,
+        memory_bytes=DEFAULT_MEMORY_MB * MB,
+        disk_bytes=DEFAULT_STORAGE_MB * MB,
+        pids=PIDS,
+        cpus=_positive(cpus, f"{source.path / 'docker-compose.yaml'}: services.client.cpus"),
+    )
+    network = "no-network" if client and client.network_mode == "none" else "public"
+    stated = {
+        "agent_timeout_s": config.max_agent_timeout_sec,
+        "build_timeout_s": None,
+        "agent_network": network,
+        "verifier_network": network,
+        "cpus_stated": client is not None and client.cpus is not None,
+        "memory_stated": False,
+        "storage_stated": False,
+    }
+    files = (where, source.dockerfile, source.run_tests, source.solve)
+    return _task(
+        "terminal_bench",
+        source.path,
+        config,
+        config.instruction,
+        limits=limits,
+        stated=stated,
+        unsupported=list(_terminal_bench_gaps(source)),
+        difficulty=config.difficulty,
+        category=config.category,
+        canary=_has_canary(files),
+    )
+
+
+def _terminal_bench_gaps(source: TerminalBenchTask) -> Iterator[str]:
+    services = sorted(source.compose.services) if source.compose else [terminal_bench.SERVICE]
+    if services != [terminal_bench.SERVICE]:
+        yield f"compose services besides 'client' alone ({', '.join(services)})"
+    client = source.compose.services.get(terminal_bench.SERVICE) if source.compose else None
+    if client is not None and client.mem_limit is not None:
+        yield f"a memory limit of compose (services.client.mem_limit = {client.mem_limit})"
+    if source.dockerfile is None:
+        yield "an image (no Dockerfile)"
+    if source.run_tests is None:
+        yield "a verifier (no run-tests.sh)"
+    if source.config.parser_name != "pytest":
+        yield f"the test parser {source.config.parser_name!r} (parser_name)"
+    if source.config.run_tests_in_same_shell:
+        yield "tests in the agent's shell (run_tests_in_same_shell)"
+    if source.solution:
+        yield "an oracle that types keys (solution.yaml)"
+
+
+# ----------------------------------------------------------------- both
+
+
+def _task(
+    kind: str,
+    path: Path,
+    config: FormatRecord,
+    instruction: str,
+    *,
+    limits: TaskLimits,
+    stated: dict[str, Any],
+    unsupported: list[str],
+    difficulty: object,
+    category: object,
+    canary: bool,
+) -> Task:
+    path = path.resolve()
+    tags = [f"source:{kind}"]
+    if isinstance(difficulty, str) and difficulty:
+        tags.append(f"level:{difficulty}")
+    if canary:
+        tags.append("canary")
+    name = kind.replace("_", "-")
+    if isinstance(category, str) and category:
+        name += "-" + re.sub(r"[^a-z0-9]+", "-", category.lower()).strip("-")
+    return Task(
+        id=f"terminal/{name}/{path.name}",
+        env="terminal",
+        family=name,
+        split="heldout",
+        instruction=instruction,
+        limits=limits,
+        data={
+            "kind": kind,
+            "directory": str(path),
+            "config": config.model_dump(mode="json"),
+            "limits": stated,
+            "unknown": list(unknown_keys(config)),
+            "unsupported": unsupported,
+        },
+        tags=tuple(tags),
+    )
+
+
+def _command_timeout(agent_timeout_s: float | None, where: str) -> float:
+    if agent_timeout_s is None:
+        return COMMAND_TIMEOUT_S
+    return min(COMMAND_TIMEOUT_S, _positive(agent_timeout_s, where))
+
+
+def _mb(value: int | None, default: int, where: str) -> int:
+    return int(_positive(default if value is None else value, where)) * MB
+
+
+def _positive(value: float, where: str) -> float:
+    if value <= 0:
+        raise TaskError(f"{where} = {value}: give a number above 0")
+    return value
+
+
+def _has_canary(files: Iterable[Path | None]) -> bool:
+    return any(
+        b"canary" in path.read_bytes().lower()
+        for path in files
+        if path is not None and path.is_file()
+    )
