@@ -134,6 +134,8 @@ def test_files_that_ask_for_more_are_named(tmp_path: Path) -> None:
     assert "a ready image (a/b:1)" in gaps(imaged)
     assert "trajectory.json" in gaps(harbor(tmp_path, "t", **{"trajectory.json": "{}"}))
     assert "(client, db)" in gaps(bench(tmp_path, "d", compose=COMPOSE + "  db: {image: x}\n"))
+    limited = COMPOSE + "    deploy: {resources: {limits: {memory: 1G}}}\n    privileged: true\n"
+    assert "services.client: deploy, privileged" in gaps(bench(tmp_path, "l", compose=limited))
     assert "'swebench'" in gaps(bench(tmp_path, "p", YAML + "parser_name: swebench\n"))
 
 

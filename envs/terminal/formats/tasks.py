@@ -205,6 +205,9 @@ def _terminal_bench_gaps(source: TerminalBenchTask) -> Iterator[str]:
     client = source.compose.services.get(terminal_bench.SERVICE) if source.compose else None
     if client is not None and client.mem_limit is not None:
         yield f"a memory limit of compose (services.client.mem_limit = {client.mem_limit})"
+    if client is not None and client.model_extra:
+        keys = ", ".join(sorted(client.model_extra))
+        yield f"further settings of compose (services.client: {keys})"
     if source.dockerfile is None:
         yield "an image (no Dockerfile)"
     if source.run_tests is None:

@@ -58,6 +58,7 @@ class ComposeService(FormatRecord):
     """A service, as far as a sandbox must know it; the rest is in ``model_extra``."""
 
     image: str | None = None
+    container_name: str | None = None
     build: str | dict[str, Any] | None = None
     command: str | tuple[str, ...] | None = None
     environment: dict[str, Any] | tuple[str, ...] = ()
