@@ -235,7 +235,8 @@ def purge(folder: Path, turn_ids: Sequence[str]) -> None:
 
 
 class Reader:
-    """The journal seen from another process, which follows it by numbers. A context manager.
+    """The journal seen from another process, which follows it by numbers. A context manager, safe
+    from any thread; closed, it reads as empty.
 
     Never writes; a file that is not there yet reads as empty. Numbers grow in the order of the
     commits, with gaps; a row that is there stays under its number until its session is forgotten.
@@ -252,6 +253,8 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self._database: sqlite3.Connection | None = None
+        self._lock = threading.Lock()
+        self._closed = False
 
     def turns_after(self, seq: int, most: int) -> list[tuple[int, Turn]]:
         """Return the turns behind a number, oldest first; unreadable ones are left out.
@@ -274,9 +277,11 @@ class Reader:
 
     def close(self) -> None:
         """Close the file. Idempotent."""
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        with self._lock:  # a read that goes on in another thread ends first
+            self._closed = True
+            if self._database is not None:
+                self._database.close()
+                self._database = None
 
     def __enter__(self) -> "Reader":
         return self
@@ -299,6 +304,10 @@ class Reader:
         return found
 
     def _select(self, table: str, column: str, seq: int, most: int) -> list[tuple[int, str]]:
+        with self._lock:
+            return [] if self._closed else self._read(table, column, seq, most)
+
+    def _read(self, table: str, column: str, seq: int, most: int) -> list[tuple[int, str]]:
         if self._database is None:
             if not self.path.exists():
                 return []

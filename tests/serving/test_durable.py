@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,16 @@ def test_deleting_is_acknowledged_when_it_is_done(tiny: Path, tmp_path: Path) ->
 
     with serving(tiny, "fine", options=ServerOptions(sessions=tmp_path, durable=True)) as (_, url):
         asyncio.run(play(url))
+
+
+def test_a_reader_may_be_closed_while_another_thread_reads(tmp_path: Path) -> None:
+    """A run that is interrupted closes it under a read that nobody waits for any more."""
+    with Journal(tmp_path) as journal:
+        for rating in (1, -1) * 200:
+            journal.feedback(Feedback("t", rating=rating))
+    for _ in range(30):
+        reader = Reader(tmp_path)
+        with ThreadPoolExecutor(4) as threads:
+            reads = [threads.submit(reader.feedback_after, 0, 400) for _ in range(8)]
+            reader.close()
+            assert all(len(read.result()) in (0, 400) for read in reads)
