@@ -18,7 +18,7 @@ from rl.judge.pipeline import Pipeline
 from rl.judge.types import Exchange, Judgement, Relation
 from rl.live import records, service
 from rl.live.assembly import Assembly
-from rl.live.loop import LiveLoop
+from rl.live.loop import LiveLoop, Waiting
 from rl.live.teacher import Teacher
 from rl.metrics import Metrics
 from rl.settings import RunConfig
@@ -299,14 +299,14 @@ def test_two_judged_turns_make_a_step_and_new_weights(tmp_path: Path) -> None:
     assert loop.assembly.num_waiting == 1
 
 
-def test_neutral_turns_take_no_place_but_are_consumed(tmp_path: Path) -> None:
-    words = ["hi", "so", "good", "so", "good", "so"]
-    turns = [replace(t, messages=(said(w),)) for t, w in zip(dialogue(6), words, strict=True)]
-    talk(tmp_path, *turns)
-    fleet = FakeFleet()
-    _, store = run(tmp_path, fleet, ByWord())
-    assert fleet.trained == [["chat:t1", "chat:t3"]]
-    assert {"chat:t0", "chat:t2"} <= set(store.consumed())
+def test_neutral_turns_take_no_place_but_go_with_the_batch(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        loop = live(tmp_path, FakeFleet(), store, ByWord(), config())
+        for name, score in (("a", 0), ("b", 1), ("c", 0), ("d", -1), ("e", 1)):
+            loop._waiting[f"chat:{name}"] = Waiting(TurnSignal(f"chat:{name}", 0, score), 0.0)
+        assert loop.due(1.0) == ["chat:b", "chat:d", "chat:a", "chat:c"]
+        del loop._waiting["chat:b"], loop._waiting["chat:d"], loop._waiting["chat:e"]
+        assert loop.due(1e9) == []
 
 
 def test_one_turn_is_learned_from_when_it_has_waited_long_enough(tmp_path: Path) -> None:
