@@ -43,6 +43,7 @@ class Assembly:
     def __init__(self, idle_s: float, grace_s: float, now: Callable[[], float] = time.time) -> None:
         self.idle_s, self.grace_s, self._now = idle_s, grace_s, now
         self.skipped: Counter[str] = Counter()
+        self._started = now()
         self._turns: OrderedDict[str, Turn] = OrderedDict()  # oldest first
         self._feedback: dict[str, list[Feedback]] = {}
         self._pending: dict[str, None] = {}  # in order of arrival
@@ -90,7 +91,8 @@ class Assembly:
         for turn_id in self._pending:
             said = self._feedback.get(turn_id, [])
             settled = bool(said) and now - said[-1].created >= self.grace_s
-            if settled or now - self._turns[turn_id].created >= self.idle_s:
+            heard_since = max(self._turns[turn_id].created, self._started)  # not while we were away
+            if settled or now - heard_since >= self.idle_s:
                 self._settle(turn_id, Relation.IDLE, ())
         found = []
         for turn_id in [name for name in self._pending if name in self._ready]:

@@ -154,6 +154,16 @@ def test_silence_ends_the_waiting(assembly: Assembly, clock: Clock) -> None:
     assert exchange.relation == Relation.IDLE and exchange.next_state == ()
 
 
+def test_silence_counts_only_while_somebody_listened(clock: Clock) -> None:
+    """The run was stopped over night: that is not the user's silence."""
+    clock.at = 50_000.0
+    assembly = Assembly(idle_s=60.0, grace_s=5.0, now=clock)
+    assembly.turn(turn("a", created=1000.0))
+    assert assembly.due() == []
+    clock.at += 60
+    assert [e.id for e in assembly.due()] == ["a"]
+
+
 def test_feedback_waits_a_moment_for_more_of_it(assembly: Assembly, clock: Clock) -> None:
     assembly.turn(turn("a"))
     assert assembly.feedback(Feedback("a", rating=-1, created=clock.at))
