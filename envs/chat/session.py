@@ -123,7 +123,7 @@ class Plan:
 
     @property
     def wishes(self) -> tuple[str, ...]:
-        """Names of the criteria of this session."""
+        """Names of the criteria in force."""
         return self.persona.wishes(self.session)
 
 

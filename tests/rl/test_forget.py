@@ -11,7 +11,8 @@ from rl.settings import RunConfig
 from rl.store import Store
 from serving.journal import Journal
 from tests.rl.fleets import FakeFleet
-from tests.rl.test_live import ByWord, config, dialogue, run, said, talk
+from tests.rl.talk import said
+from tests.rl.test_live import ByWord, config, dialogue, run, talk
 
 SECRET = "good heavens, my locker is 48151623"
 

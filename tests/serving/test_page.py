@@ -33,7 +33,7 @@ def chromium() -> Iterator[Browser]:
     names = ("chromium", "chromium-browser", "google-chrome")
     path = os.environ.get("CLAWGYM_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if path is None:
-        pytest.skip("no Chromium: run scripts/browser")
+        pytest.fail("no Chromium: run scripts/browser")
     expect.set_options(timeout=SLOW_S * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path)
