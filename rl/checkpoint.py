@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from rl.errors import CheckpointError
+from rl.errors import CheckpointError, NoSpaceError
+from rl.space import no_space
 
 log = logging.getLogger(__name__)
 _PART = ".part"
@@ -40,7 +41,7 @@ def save(folder: Path, meta: CheckpointMeta, state: dict[str, Any], keep: int) -
     """Write ``folder/<step>`` atomically and remove all but the last ``keep``.
 
     Raises:
-        CheckpointError: it could not be written; earlier checkpoints are untouched.
+        NoSpaceError, CheckpointError: it could not be written; earlier checkpoints are untouched.
     """
     target = folder / f"{meta.step:06d}"
     part = target.with_name(target.name + _PART)
@@ -56,9 +57,12 @@ def save(folder: Path, meta: CheckpointMeta, state: dict[str, Any], keep: int) -
         part.rename(target)
         _sync(folder)
     except (OSError, RuntimeError) as error:
+        full = no_space(error, part)  # asked while what filled the disk is there
         shutil.rmtree(part, ignore_errors=True)
+        if full is not None:
+            raise NoSpaceError(str(target)) from error
         raise CheckpointError(f"{target}: could not be written: {error}") from error
-    for old in sorted(_whole(folder))[:-keep]:
+    for old in sorted(whole(folder))[:-keep]:
         shutil.rmtree(old, ignore_errors=True)
     return target
 
@@ -68,7 +72,7 @@ def candidates(folder: Path) -> list[tuple[CheckpointMeta, Path]]:
     found = []
     for part in sorted(folder.glob(f"*{_PART}")):
         log.warning("%s was never finished (the run was killed while writing); not used", part)
-    for path in sorted(_whole(folder), reverse=True):
+    for path in sorted(whole(folder), reverse=True):
         try:
             found.append((CheckpointMeta(**json.loads((path / "meta.json").read_text())), path))
         except (OSError, ValueError, TypeError) as error:
@@ -89,7 +93,8 @@ def load_state(path: Path) -> dict[str, Any]:
     return state
 
 
-def _whole(folder: Path) -> list[Path]:
+def whole(folder: Path) -> list[Path]:
+    """Return the finished checkpoints, in no order; where there is no folder there are none."""
     return [p for p in folder.glob("*") if p.name.isdigit() and (p / "meta.json").exists()]
 
 

@@ -131,6 +131,12 @@ def sections(annotation: object) -> list[type[BaseModel]]:
     return [k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)]
 
 
+def method_names() -> list[str]:
+    """Return the names that ``algorithm=`` takes."""
+    methods = sections(RunConfig.model_fields["algorithm"].annotation)
+    return [str(method.model_fields["name"].default) for method in methods]
+
+
 def legal_keys(model: type[BaseModel] = RunConfig, prefix: str = "") -> Iterator[str]:
     """Yield every dotted key of the configuration, once."""
     for name, field in model.model_fields.items():

@@ -65,24 +65,27 @@ class Controller:
         """Play the whole run, from wherever its folder left off.
 
         Raises:
-            RunError, StoreError, CheckpointError: with the first cause; what was acknowledged is
-                kept.
+            RunError, StoreError, CheckpointError, NoSpaceError: with the first cause; what was
+                acknowledged is kept.
         """
         freed = await self.learner.resume()
+        try:
+            await self._phases(freed)
+        except asyncio.CancelledError:  # in whatever phase
+            await asyncio.shield(self.learner.save())
+            raise
+        except Exception:
+            await self.learner.save_if_whole()
+            raise
+
+    async def _phases(self, freed: dict[int, list[str]]) -> None:
         if self.learner.version == 0:
             await self.evaluate("start")
         if not self.learner.warmed:
             await self._warm_start()
         if self.config.warmstart.kind != "none" and self.learner.step == 0:
             await self.evaluate("warmstart")
-        try:
-            await self._reinforce(freed)
-        except asyncio.CancelledError:
-            await asyncio.shield(self.learner.save())
-            raise
-        except Exception:
-            await self.learner.save_if_whole()
-            raise
+        await self._reinforce(freed)
         await self.learner.save()
         await self.evaluate("final")
 

@@ -3,6 +3,7 @@
 RlError
 ├── ConfigError           a user's mistake: value, legal set, what to do (exit code 2)
 ├── StoreError            the store cannot be opened or written
+├── NoSpaceError          a disk is full; ``rl.space`` tells it from other failures to write
 ├── CheckpointError       no usable checkpoint where one was asked for
 ├── SampleError           a sample that no trainer may read: a missing log-prob, a first token
 ├── BatchRefused          the step was not taken, the weights are as before; counted and skipped
@@ -25,6 +26,21 @@ class ConfigError(RlError):
 
 class StoreError(RlError):
     """The store cannot be opened or written."""
+
+
+class NoSpaceError(RlError):
+    """A disk is full.
+
+    Attributes:
+        path: what could not be written.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"no space left on {self.path}"
 
 
 class CheckpointError(RlError):

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from agents.episode import Assignment
 from agents.types import Episode, StopReason
+from rl import cluster
 from rl.errors import RlError, RunError, StalledError
 from rl.settings import RunConfig
 from rl.types import Sample, StepMetrics
@@ -133,7 +134,7 @@ class RayFleet:
         return self
 
     async def _start(self) -> None:
-        self._init_ray()
+        await cluster.connect(self.config.ray.address)
         await self._start_policy(self.serving.port)
         self._trainer = _actor(TrainerHost, name=f"{self.run_id}-trainer").remote(
             self.config, self.folder, self.publish_folder
@@ -254,22 +255,6 @@ class RayFleet:
             log.warning("the curve of quality was not updated: %s", error)
 
     # ------------------------------------------------------------- inside
-
-    def _init_ray(self) -> None:
-        import ray
-
-        if ray.is_initialized():
-            return
-        if self.config.ray.address:
-            root = str(Path(__file__).resolve().parent.parent)
-            excludes = ["runs", ".venv", ".git"]
-            ray.init(
-                address=self.config.ray.address,
-                runtime_env={"working_dir": root, "excludes": excludes},
-                log_to_driver=False,
-            )
-        else:
-            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
     def _shutdown(self) -> None:
         import ray

@@ -3,10 +3,18 @@
 After a resume, rows past the resumed step are dropped, so a curve never doubles back.
 """
 
+import errno
 import json
+import logging
 import time
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
+
+from rl.space import writing
+
+log = logging.getLogger(__name__)
 
 
 class Metrics:
@@ -14,12 +22,17 @@ class Metrics:
 
     Args:
         folder: the run folder.
+
+    Raises:
+        NoSpaceError: the disk is full; of every method that writes. TensorBoard's events are a
+            convenience: what cannot be written of them is left out, with a warning.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = folder / "metrics.jsonl"
-        self._file = self._path.open("a", encoding="utf-8")
+        with writing(self._path):
+            self._file = self._path.open("ab", buffering=0)
         self._events: Any = None
 
     def rewind(self, step: int, warmed: bool) -> None:
@@ -35,38 +48,56 @@ class Metrics:
             if (warmed if row["phase"] == "warmstart" else row["step"] <= step)
         ]
         part = self._path.with_suffix(".part")
-        part.write_text("".join(json.dumps(row) + "\n" for row in kept))
-        self._file.close()
-        part.replace(self._path)
-        self._file = self._path.open("a", encoding="utf-8")
-        if self._events is None:
-            self._open_events(purge_step=step + 1)
+        with writing(self._path):
+            part.write_text("".join(json.dumps(row) + "\n" for row in kept))
+            self._file.close()
+            part.replace(self._path)
+            self._file = self._path.open("ab", buffering=0)
+        self._draw({}, step, purge_step=step + 1)
 
     def has(self, phase: str, step: int) -> bool:
         """Return whether a row of this phase and step is written."""
         return any(row["phase"] == phase and row["step"] == step for row in read(self._folder))
 
-    def _open_events(self, purge_step: int | None) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._events = SummaryWriter(str(self._folder / "tensorboard"), purge_step=purge_step)
-
     def write(self, phase: str, step: int, values: dict[str, Any]) -> None:
         """Write one row: ``phase`` is ``rl``, ``warmstart`` or ``eval:<label>``."""
         row = {"phase": phase, "step": step, "time": time.time(), **values}
-        self._file.write(json.dumps(row) + "\n")
-        self._file.flush()
-        if self._events is None:
-            self._open_events(purge_step=None)
-        for name, value in values.items():
-            if isinstance(value, int | float):
-                self._events.add_scalar(f"{phase}/{name}", value, step)
+        with writing(self._path):
+            _append_whole(self._file, (json.dumps(row) + "\n").encode())
+        numbers = {name: v for name, v in values.items() if isinstance(v, int | float)}
+        self._draw({f"{phase}/{name}": value for name, value in numbers.items()}, step)
 
     def close(self) -> None:
         """Flush and close."""
         self._file.close()
         if self._events is not None:
-            self._events.close()
+            with suppress(OSError):
+                self._events.close()
+
+    def _draw(self, values: dict[str, float], step: int, purge_step: int | None = None) -> None:
+        """Write numbers for TensorBoard; after a failure its file is begun anew."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        try:
+            if self._events is None:
+                folder = str(self._folder / "tensorboard")
+                self._events = SummaryWriter(folder, purge_step=purge_step)
+            for name, value in values.items():
+                self._events.add_scalar(name, value, step)
+        except OSError as error:
+            log.warning("TensorBoard events of step %d are left out: %s", step, error)
+            self._events = None
+
+
+def _append_whole(file: FileIO, line: bytes) -> None:
+    """Write a line, or nothing of it: what is tried again must not stand there twice."""
+    end = file.seek(0, 2)
+    try:
+        if file.write(line) < len(line):
+            raise OSError(errno.ENOSPC, "No space left on device", file.name)
+    except OSError:
+        file.truncate(end)
+        raise
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

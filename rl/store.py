@@ -14,13 +14,15 @@ import sqlite3
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
 
 from agents.types import Episode
 from rl.errors import StoreError
+from rl.space import no_space
 from rl.types import TurnSignal
 
 SCHEMA_VERSION = 3  # 1: without the learner's state; 2: without signals
@@ -73,9 +75,11 @@ class Store:
 
     Raises:
         StoreError: it cannot be opened, or a newer version wrote it.
+        NoSpaceError: the disk is full; of every method that writes.
     """
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._lock = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +98,8 @@ class Store:
             self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
             self._log = _open_log(folder / "log.jsonl")
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"{folder}: cannot open the store: {error}") from error
+            full = no_space(error, folder)
+            raise full or StoreError(f"{folder}: cannot open the store: {error}") from error
 
     def append(
         self, episode: Episode, kind: str = "train", signals: Sequence[TurnSignal] = ()
@@ -111,34 +116,24 @@ class Store:
         """
         row = episode.to_json()
         payload = zlib.compress(json.dumps(row).encode(), 1)
-        with self._lock:
-            try:
-                with self._db:
-                    cursor = self._db.execute(
-                        "INSERT INTO episodes "
-                        "(id, kind, group_id, reward, stop_reason, error, payload) "
-                        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-                        "reward = excluded.reward, stop_reason = excluded.stop_reason, "
-                        "error = excluded.error, payload = excluded.payload "
-                        "WHERE episodes.reward IS NULL AND excluded.reward IS NOT NULL",
-                        (
-                            episode.id,
-                            kind,
-                            episode.group_id,
-                            episode.reward,
-                            episode.stop_reason.value,
-                            episode.error,
-                            payload,
-                        ),
-                    )
-                    if cursor.rowcount:
-                        self._db.executemany(_SIGNAL, _signal_rows(signals))
+        values = (episode.id, kind, episode.group_id, episode.reward, episode.stop_reason.value)
+        with self._writing(f"episode {episode.id} could not be stored"):
+            with self._db:
+                cursor = self._db.execute(
+                    "INSERT INTO episodes "
+                    "(id, kind, group_id, reward, stop_reason, error, payload) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+                    "reward = excluded.reward, stop_reason = excluded.stop_reason, "
+                    "error = excluded.error, payload = excluded.payload "
+                    "WHERE episodes.reward IS NULL AND excluded.reward IS NOT NULL",
+                    (*values, episode.error, payload),
+                )
                 if cursor.rowcount:
-                    self._log.write(json.dumps(_for_people(episode, kind)) + "\n")
-                    self._log.flush()
-            except (OSError, sqlite3.Error) as error:
-                raise StoreError(f"episode {episode.id} could not be stored: {error}") from error
-            return bool(cursor.rowcount)
+                    self._db.executemany(_SIGNAL, _signal_rows(signals))
+            if cursor.rowcount:
+                self._log.write(json.dumps(_for_people(episode, kind)) + "\n")
+                self._log.flush()
+        return bool(cursor.rowcount)
 
     def say(self, signals: Sequence[TurnSignal]) -> None:
         """Replace what is known about turns.
@@ -146,12 +141,8 @@ class Store:
         Raises:
             StoreError: the disk refused.
         """
-        with self._lock:
-            try:
-                with self._db:
-                    self._db.executemany(_SIGNAL, _signal_rows(signals))
-            except sqlite3.Error as error:
-                raise StoreError(f"{len(signals)} signals could not be kept: {error}") from error
+        with self._writing(f"{len(signals)} signals could not be kept"), self._db:
+            self._db.executemany(_SIGNAL, _signal_rows(signals))
 
     def signals(self, episode_id: str) -> dict[int, TurnSignal]:
         """Return what is known about an episode's turns, by turn index."""
@@ -171,19 +162,14 @@ class Store:
             StoreError: the disk refused.
         """
         rows = [(name,) for name in episode_ids]
-        with self._lock:
-            try:
-                with self._db:
-                    self._db.executemany("DELETE FROM signals WHERE episode_id = ?", rows)
-                    removed = self._db.executemany(
-                        "DELETE FROM episodes WHERE id = ?", rows
-                    ).rowcount
-                if removed:
-                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                    self._scrub({*episode_ids})
-                return removed
-            except (OSError, sqlite3.Error) as error:
-                raise StoreError(f"{len(rows)} episodes could not be removed: {error}") from error
+        with self._writing(f"{len(rows)} episodes could not be removed"):
+            with self._db:
+                self._db.executemany("DELETE FROM signals WHERE episode_id = ?", rows)
+                removed = self._db.executemany("DELETE FROM episodes WHERE id = ?", rows).rowcount
+            if removed:
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._scrub({*episode_ids})
+        return removed
 
     def _scrub(self, episode_ids: set[str]) -> None:
         """Write the log for people again without some episodes."""
@@ -231,12 +217,8 @@ class Store:
         Raises:
             StoreError: the disk refused.
         """
-        with self._lock:
-            try:
-                with self._db:
-                    self._db.execute("INSERT INTO admitted VALUES (?, ?)", (group_id, task_id))
-            except sqlite3.Error as error:
-                raise StoreError(f"group {group_id} could not be admitted: {error}") from error
+        with self._writing(f"group {group_id} could not be admitted"), self._db:
+            self._db.execute("INSERT INTO admitted VALUES (?, ?)", (group_id, task_id))
 
     def admitted(self) -> dict[str, str]:
         """Return ``group id → task id`` of every group that was started."""
@@ -254,14 +236,10 @@ class Store:
             StoreError: a group was consumed before, or the disk refused.
         """
         rows = [(group_id, step, outcome) for group_id, outcome in outcomes.items()]
-        with self._lock:
-            try:
-                with self._db:
-                    self._db.executemany("INSERT INTO batches VALUES (?, ?, ?)", rows)
-                    if state is not None:
-                        self._db.execute(_REMEMBER, (step, json.dumps(state)))
-            except sqlite3.Error as error:
-                raise StoreError(f"step {step} could not claim its groups: {error}") from error
+        with self._writing(f"step {step} could not claim its groups"), self._db:
+            self._db.executemany("INSERT INTO batches VALUES (?, ?, ?)", rows)
+            if state is not None:
+                self._db.execute(_REMEMBER, (step, json.dumps(state)))
 
     def consumed(self) -> dict[str, int]:
         """Return ``group id → step`` of every consumed group."""
@@ -273,12 +251,8 @@ class Store:
         Raises:
             StoreError: the disk refused.
         """
-        with self._lock:
-            try:
-                with self._db:
-                    self._db.execute(_REMEMBER, (step, json.dumps(state)))
-            except sqlite3.Error as error:
-                raise StoreError(f"step {step}: its state could not be kept: {error}") from error
+        with self._writing(f"step {step}: its state could not be kept"), self._db:
+            self._db.execute(_REMEMBER, (step, json.dumps(state)))
 
     def learner_state(self) -> dict[str, Any]:
         """Return the learner's state after the last step that kept one; empty before."""
@@ -294,7 +268,7 @@ class Store:
             formed again.
         """
         freed: dict[int, list[str]] = {}
-        with self._lock, self._db:
+        with self._writing(f"step {step} could not be gone back to"), self._db:
             rows = self._db.execute(
                 "SELECT step, group_id FROM batches WHERE step > ? ORDER BY step, rowid", (step,)
             ).fetchall()
@@ -315,7 +289,7 @@ class Store:
         For a resume: the attempts of groups no step has consumed start anew, since what failed
         them (a full disk, memory taken by others) may be over. The failures stay on record.
         """
-        with self._lock, self._db:
+        with self._writing("lost episodes could not be freed"), self._db:
             return self._db.execute(
                 "UPDATE episodes SET kind = 'forgiven', id = id || '~' || seq "
                 "WHERE kind = 'train' AND reward IS NULL "
@@ -344,7 +318,18 @@ class Store:
         """Close files. Idempotent."""
         with self._lock:
             self._db.close()
-            self._log.close()
+            with suppress(OSError):  # what could not be written was said when it was tried
+                self._log.close()
+
+    @contextmanager
+    def _writing(self, failed: str) -> Iterator[None]:
+        """Hold the lock; name what the disk refuses."""
+        with self._lock:
+            try:
+                yield
+            except (OSError, sqlite3.Error) as error:
+                full = no_space(error, self._folder)
+                raise full or StoreError(f"{failed}: {error}") from error
 
     def __enter__(self) -> Self:
         return self

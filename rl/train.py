@@ -9,30 +9,33 @@ import fcntl
 import json
 import logging
 import os
-import signal
 import sys
+import textwrap
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rl.errors import ConfigError, RlError, RunError
+from rl.errors import ConfigError, NoSpaceError, RlError, RunError
+from rl.interrupts import INTERRUPTED, Interrupts
+from rl.space import no_space
 
 if TYPE_CHECKING:
     from rl.settings import RunConfig
     from rl.tasksets import TaskSets
 
 log = logging.getLogger("rl.train")
+Call = Callable[[], Coroutine[Any, Any, None]]
 
 HELP = """usage: python -m rl.train env=NAME [key=value…]
 
-  env=terminal|swe         play and learn tasks
-  env=chat                 serve the model to people and programs, and learn from what they say
+{environments}
+  env=chat                 serves the model to people and programs, and learns from what they say;
+                           needs no Docker
   recipe=FILE|NAME         settings on top of the environment's own (recipes/*.yaml); recipe=smoke
                            plays the whole loop in minutes
-  algorithm=NAME           grpo, dr_grpo, rloo, gspo, cispo, stepwise, binary, opd, opd_topk,
-                           hybrid, sft
+  algorithm=NAME           {methods}
   run=FOLDER               where the run is kept; default runs/<env>-<time>
   resume=FOLDER            go on with a run that was interrupted
   key=value                any setting, for example optim.lr=1e-6 rollout.group_size=4
@@ -42,57 +45,115 @@ Exit codes: 0 done, 1 failed, 2 wrong use, 3 something is missing here, 130 inte
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
+def help_text() -> str:
+    """Return the help, with the environments and methods there are."""
+    from envs import registry
+    from rl.config import method_names
+
+    played = [entry for entry in registry.ENTRIES if entry.name != "chat"]
+    kinds = (
+        ([e.name for e in played if e.image], "play and learn tasks, in Docker sandboxes"),
+        ([e.name for e in played if not e.image], "play and learn tasks; needs no Docker"),
+    )
+    lines = [f"  {'env=' + '|'.join(names):<24} {what}" for names, what in kinds if names]
+    methods = textwrap.fill(", ".join(method_names()), 72, subsequent_indent=" " * 27)
+    return HELP.format(environments="\n".join(lines), methods=methods)
+
+
+def main(arguments: Sequence[str] | None = None, interrupts: Interrupts | None = None) -> int:
+    """Run the command line; return the exit code.
+
+    Args:
+        arguments: those of the process by default.
+        interrupts: its signals, if they are heard.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
+    interrupts = interrupts or Interrupts()
     if not arguments or any(a in ("-h", "--help", "help") for a in arguments):
-        sys.stdout.write(HELP)
+        sys.stdout.write(help_text())
         return 0 if arguments else 2
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("torch").setLevel(logging.WARNING)  # counts its caches on the way out
+    try:
+        return _guarded(arguments, interrupts)
+    except KeyboardInterrupt:
+        log.info("%s", interrupts.last_words("stopped"))
+        return INTERRUPTED
+
+
+def _guarded(arguments: Sequence[str], interrupts: Interrupts) -> int:
+    """Train; turn what people can mend into one line and an exit code."""
     from envs.errors import EnvError, MissingDependency
     from serving.errors import ModelError, PolicyError
 
     try:
-        return _train(arguments)
+        return _train(arguments, interrupts)
     except ConfigError as error:
-        return _end(2, error)
+        code, said = 2, str(error)
     except (MissingDependency, ModelError) as error:
-        return _end(3, error)
+        code, said = 3, str(error)
     except (RlError, EnvError, PolicyError, OSError) as error:
-        return _end(1, error)
-    except KeyboardInterrupt:
-        return _end(130, "interrupted")
-
-
-def _end(code: int, error: object) -> int:
-    log.error("error: %s" if code != 130 else "%s", error)
+        code, said = 1, str(error)
+        if full := _full(error):
+            way_on = interrupts.way_on.removeprefix("go on with: ") or "the same command again"
+            said = f"{full}; free some, then: {way_on}"
+    log.error("error: %s", said)
     return code
 
 
-def _train(arguments: Sequence[str]) -> int:
-    from rl import plan, report
+def _full(error: Exception) -> NoSpaceError | None:
+    """Return what to say of a full disk, if that is what ended the run."""
+    if isinstance(error, OSError | NoSpaceError):
+        return no_space(error, Path.cwd())
+    return None
+
+
+def _train(arguments: Sequence[str], interrupts: Interrupts) -> int:
+    from rl import plan
     from rl.config import resolve
-    from rl.console import clock
     from rl.tasksets import select
 
     config = resolve(arguments)
     folder = _run_folder(config)
     if is_live(config):
-        return _serve_and_learn(config, folder)
+        return _serve_and_learn(config, folder, interrupts)
     select(config)  # a user's mistake is said before anything is built
     with owned(folder, fresh=config.resume is None):
         _prepare(config)
         tasks = select(config)
         log.info("%s\n%s", folder, plan.describe(config, tasks.train, tasks.heldout))
-        _write_whole(folder / "config.json", json.dumps(config.model_dump(), indent=2) + "\n")
-        started = time.monotonic()
-        code = asyncio.run(_interruptible(_play_and_learn(config, folder, tasks)))
-        path = report.write(folder)
-    word = "done" if code == 0 else "stopped and saved"
+        _begin(config, folder, interrupts)
+        return _through(lambda: _play_and_learn(config, folder, tasks), folder, interrupts)
+
+
+def _begin(config: "RunConfig", folder: Path, interrupts: Interrupts) -> None:
+    """Write down what the run is: from here on it can be resumed."""
+    interrupts.way_on = _way_on(folder) if (folder / "config.json").exists() else ""
+    _write_whole(folder / "config.json", json.dumps(config.model_dump(), indent=2) + "\n")
+    interrupts.way_on = _way_on(folder)
+
+
+def _way_on(folder: Path) -> str:
+    return f"go on with: python -m rl.train resume={folder}"
+
+
+def _through(call: Call, folder: Path, interrupts: Interrupts) -> int:
+    """Run to the end, or to the first interrupt; report either way, and return the exit code."""
+    from rl import report
+    from rl.checkpoint import whole
+    from rl.console import clock
+
+    started = time.monotonic()
+    code = asyncio.run(_interruptible(call, interrupts))
+    path = report.write(folder)
+    word = "done"
+    if code == INTERRUPTED:
+        saved = whole(folder / "checkpoints")
+        word = "stopped and saved" if saved else "stopped before there were weights to save"
     log.info("%s after %s; report: %s", word, clock(time.monotonic() - started), path)
-    if code == 130:
-        log.info("go on with: python -m rl.train resume=%s", folder)
+    if code == INTERRUPTED:
+        log.info("%s", interrupts.way_on)
     return code
 
 
@@ -101,10 +162,8 @@ def is_live(config: "RunConfig") -> bool:
     return config.env == "chat" and config.chat.users == "live"
 
 
-def _serve_and_learn(config: "RunConfig", folder: Path) -> int:
+def _serve_and_learn(config: "RunConfig", folder: Path, interrupts: Interrupts) -> int:
     """Run live chat until it is interrupted."""
-    from rl import report
-    from rl.console import clock
     from rl.live import service
     from serving.models import resolve as resolve_model
 
@@ -114,29 +173,19 @@ def _serve_and_learn(config: "RunConfig", folder: Path) -> int:
     with owned(folder, fresh=config.resume is None):
         folder.chmod(0o700)  # it holds what people say
         log.info("%s\n%s", folder, plan)
-        _write_whole(folder / "config.json", json.dumps(config.model_dump(), indent=2) + "\n")
-        started = time.monotonic()
-        code = asyncio.run(_interruptible(service.run(config, folder, keys)))
-        path = report.write(folder)
-    log.info("stopped after %s; report: %s", clock(time.monotonic() - started), path)
-    if code == 130:
-        log.info("go on with: python -m rl.train resume=%s", folder)
-    return code
+        _begin(config, folder, interrupts)
+        return _through(lambda: service.run(config, folder, keys), folder, interrupts)
 
 
-async def _interruptible(call: Coroutine[Any, Any, None]) -> int:
+async def _interruptible(call: Call, interrupts: Interrupts) -> int:
     """Await; the first interrupt saves and stops, the second stops at once."""
-    task = asyncio.current_task()
-    assert task is not None
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _interrupt, task, loop)
-    try:
-        await call
-    except asyncio.CancelledError:
-        return 130
-    except BaseExceptionGroup as group:
-        raise _first(group) from group
+    with interrupts.cancels():
+        try:
+            await call()
+        except asyncio.CancelledError:
+            return INTERRUPTED
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
     return 0
 
 
@@ -150,8 +199,12 @@ def _run_folder(config: "RunConfig") -> Path:
 def _write_whole(path: Path, text: str) -> None:
     """Replace a file in one step, so that a kill leaves the old or the new one."""
     part = path.with_suffix(".part")
-    part.write_text(text)
-    part.replace(path)
+    try:
+        part.write_text(text)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager
@@ -161,20 +214,42 @@ def owned(folder: Path, fresh: bool) -> Iterator[None]:
     Raises:
         ConfigError: another process is on it, or a new run would overwrite an old one.
     """
+    made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"run={folder} cannot be a run folder: {error.strerror}") from None
+        raise _unusable(folder, error) from None
     if fresh and (folder / "store.db").exists():
         raise ConfigError(
             f"run={folder} exists; continue it with resume={folder} or choose another"
         )
-    with (folder / "lock").open("w") as lock:
+    try:
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise _unusable(folder, error) from None
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise ConfigError(f"{folder} is in use by another process") from None
-        yield
+        try:
+            yield
+        finally:
+            if made:
+                _remove_unused(folder)
+
+
+def _unusable(folder: Path, error: OSError) -> RlError:
+    return no_space(error, folder) or ConfigError(
+        f"run={folder} cannot be a run folder: {error.strerror}; choose another with run=FOLDER"
+    )
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove a folder that was made for a run that never began."""
+    if [path.name for path in folder.iterdir()] == ["lock"]:
+        (folder / "lock").unlink()
+        folder.rmdir()
 
 
 def _prepare(config: "RunConfig") -> None:
@@ -215,13 +290,6 @@ async def _play_and_learn(config: "RunConfig", folder: Path, tasks: "TaskSets") 
             log.info("model: %s", await fleet.export(str(folder / "model")))
 
 
-def _interrupt(task: "asyncio.Task[object]", loop: asyncio.AbstractEventLoop) -> None:
-    log.info("interrupted: saving; again to stop at once")
-    task.cancel()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.remove_signal_handler(number)
-
-
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the first leaf: the first cause."""
     error: BaseException = group
@@ -231,4 +299,8 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    signals = Interrupts()
+    signals.listen()
+    status = main(interrupts=signals)
+    signals.finish()
+    sys.exit(status)

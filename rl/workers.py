@@ -7,6 +7,7 @@ them back in ``close``.
 import asyncio
 import logging
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from agents.protocol import Policy
 from agents.scripted import ScriptedPolicy
 from agents.types import Episode
 from rl.settings import RunConfig
+from rl.space import writing
 from rl.types import Sample, StepMetrics
 
 log = logging.getLogger(__name__)
@@ -171,20 +173,21 @@ class PolicyHost:
         self.engine = build_engine(config.engine.name, folder, options)
         if serving.held:
             self.engine.pause()
-        self.server = PolicyServer(
-            self.engine,
-            Renderer(folder),
-            api_key=serving.api_key,
-            host=_host(config, serving),
-            port=serving.port,
-            model_name=config.model,
-            options=ServerOptions(
-                admin_key=serving.admin_key or None,
-                other_keys=serving.other_keys,
-                sessions=serving.journal,
-                durable=serving.journal is not None,
-            ),
-        )
+        with writing(serving.journal or Path.cwd()):
+            self.server = PolicyServer(
+                self.engine,
+                Renderer(folder),
+                api_key=serving.api_key,
+                host=_host(config, serving),
+                port=serving.port,
+                model_name=config.model,
+                options=ServerOptions(
+                    admin_key=serving.admin_key or None,
+                    other_keys=serving.other_keys,
+                    sessions=serving.journal,
+                    durable=serving.journal is not None,
+                ),
+            )
         self.base_url = self.server.start()
         return self.base_url
 
@@ -270,7 +273,8 @@ class TrainerHost:
         from serving.weights import publish
 
         started = time.monotonic()
-        path = publish(self.trainer.policy.weights(), self.publish_folder, version)
+        with writing(self.publish_folder):
+            path = publish(self.trainer.policy.weights(), self.publish_folder, version)
         return str(path), time.monotonic() - started
 
     def save(self, step: int, version: int, warmed: bool) -> str:
@@ -288,12 +292,26 @@ class TrainerHost:
         self.trainer.load_state(checkpoint.load_state(Path(path)))
 
     def export(self, folder: str) -> str:
-        """Write the trained model in Hugging Face layout, tokenizer included."""
+        """Write the trained model in Hugging Face layout, tokenizer included; whole or not.
+
+        Raises:
+            NoSpaceError: the disk is full; what was there before is untouched.
+        """
         from transformers import AutoTokenizer
 
         from serving.models import resolve
 
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        self.trainer.policy.save_pretrained(Path(folder))
-        AutoTokenizer.from_pretrained(resolve(self.config.model)).save_pretrained(folder)
+        target = Path(folder)
+        part = target.with_name(f".{target.name}.part")
+        try:
+            with writing(target):
+                shutil.rmtree(part, ignore_errors=True)
+                part.mkdir(parents=True)
+                self.trainer.policy.save_pretrained(part)
+                AutoTokenizer.from_pretrained(resolve(self.config.model)).save_pretrained(part)
+                if target.exists():
+                    shutil.rmtree(target)
+                part.rename(target)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
         return folder
