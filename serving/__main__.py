@@ -43,7 +43,9 @@ python -m serving model=NAME [key=value…]
   max_body_mb   32: largest request
   adapter_by_user  no: yes serves a caller whose name is that of a loaded adapter with it
   durable       no: yes ends a reply only when its turn is on disk; wants sessions=
-  redact        module:function that changes a recorded turn, or returns None to drop it
+  redact        none: secrets or personal cuts these out of what is kept; module:function is
+                yours: it changes a recorded turn or feedback, or returns None to drop it
+  keep_days     0: days after which turns are removed, 0 keeps them
   threads       CPU threads of the engine, 0: torch's own choice
   max_slots     48: requests decoded at once, more wait
   cached_slots  32: finished sequences kept for prompts that start like them
@@ -68,7 +70,8 @@ DEFAULTS: dict[str, str | int] = {
     "max_body_mb": 32,
     "adapter_by_user": "no",
     "durable": "no",
-    "redact": "",
+    "redact": "none",
+    "keep_days": 0,
     **asdict(EngineOptions()),
 }
 KEY_FOLDER = Path("~/.config/clawgym")
@@ -154,17 +157,25 @@ def server_options(options: dict[str, str | int]) -> "ServerOptions":
         max_body_bytes=int(options["max_body_mb"]) << 20,
         adapter_by_user=options["adapter_by_user"] == "yes",
         durable=options["durable"] == "yes",
-        redact=_named(str(options["redact"])) if options["redact"] else None,
+        redact=_redact(str(options["redact"])),
+        keep_days=float(options["keep_days"]),
     )
 
 
-def _named(place: str) -> Any:
-    """Return what ``module:name`` stands for; raises ``UsageError``."""
+def _redact(place: str) -> Any:
+    """Return a kind's redactor, or what ``module:name`` stands for; raises ``UsageError``."""
+    from .redaction import KINDS, redactor
+
+    for kind in KINDS:
+        if place == kind:
+            return redactor(kind)
     module, _, name = place.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"redact={place}: {error}; write module:function") from error
+        raise UsageError(
+            f"redact={place}: {error}; write {', '.join(KINDS)} or module:function"
+        ) from error
     if not callable(found):
         raise UsageError(f"redact={place} cannot be called")
     return found

@@ -185,7 +185,7 @@ class Handlers:
         body = await read(request, FeedbackRequest)
         turn_id = f"{body.id}#{body.choice}" if body.choice else body.id
         said = Feedback(turn_id, body.score, body.correction, body.edit, body.comment)
-        turn = self._gateway.sessions.give(request[OWNER], said)
+        turn = self._gateway.recorder.feedback(request[OWNER], said)
         if turn is None:
             raise RequestRefused(
                 f"no reply {turn_id!r} of yours is kept; give the id of a response",

@@ -23,6 +23,7 @@ from .jobs import ANONYMOUS, Caller, Job, Place
 from .protocol import ChatRequest, CompletionRequest, SamplingFields
 from .quality import QualityLog
 from .recorder import Recorder
+from .redaction import Redact
 from .renderer import Context, Drift, Prompt, Renderer
 from .reply import Answer, ReplyReader
 from .sessions import SessionStore, Trail, new_session
@@ -60,7 +61,7 @@ class Gateway:
         model_name: what clients call the model; ``NAME:ADAPTER`` is an adapter on it.
         adapter_by_user: serve a caller whose name is that of a loaded adapter with it.
         limits: see ``Limits``.
-        redact: changes a turn before it is recorded; None in its place records nothing.
+        redact: changes a turn or feedback before it is recorded; None in its place records nothing.
         settled: makes a future that is done when what was recorded so far is on disk; replies then
             end only after theirs is. None: they do not wait.
         quality: what the learner tells of judged replies.
@@ -75,7 +76,7 @@ class Gateway:
         model_name: str = ANY_MODEL,
         adapter_by_user: bool = False,
         limits: Limits | None = None,
-        redact: Callable[[Turn], Turn | None] | None = None,
+        redact: Redact | None = None,
         settled: "Callable[[], Future[None]] | None" = None,
         quality: QualityLog | None = None,
     ) -> None:

@@ -100,19 +100,19 @@ class Journal:
 
     def forget(self, owner: str, session: str) -> None:
         """Remove a session; the ids of its turns are kept, so that a ``Reader`` learns of it."""
+        self._remove("owner = ? AND session = ?", (owner, session))
 
+    def expire(self, oldest: float) -> None:
+        """Remove turns from before a time, in seconds since the epoch, as ``forget`` does."""
+        self._remove("json_extract(body, '$.created') < ?", (oldest,))
+
+    def _remove(self, which: str, values: tuple[Any, ...]) -> None:
         def write(db: sqlite3.Connection) -> None:
-            ours = "owner = ? AND session = ?"
-            db.execute(
-                f"INSERT INTO forgotten (turn) SELECT id FROM turns WHERE {ours} ORDER BY seq",
-                (owner, session),
-            )
-            db.execute(
-                f"DELETE FROM feedback WHERE turn IN (SELECT id FROM turns WHERE {ours})",
-                (owner, session),
-            )
-            db.execute(f"DELETE FROM turns WHERE {ours}", (owner, session))
-            self._removed = True
+            rows = f"SELECT id FROM turns WHERE {which}"
+            db.execute(f"INSERT INTO forgotten (turn) {rows} ORDER BY seq", values)
+            db.execute(f"DELETE FROM feedback WHERE turn IN ({rows})", values)
+            gone = db.execute(f"DELETE FROM turns WHERE {which}", values).rowcount
+            self._removed = self._removed or gone > 0
 
         self._writes.put(write)
 

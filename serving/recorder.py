@@ -2,16 +2,19 @@
 
 import logging
 from array import array
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from .fitness import FitnessLog, unfit_reasons
 from .jobs import Job
+from .redaction import Redact
 from .reply import Answer
 from .sessions import SessionStore
-from .turns import Turn
+from .turns import Feedback, Turn
 
 logger = logging.getLogger(__name__)
+
+REDACTED = "redacted"
 
 
 class Recorder:
@@ -19,16 +22,15 @@ class Recorder:
 
     Args:
         sessions: where to.
-        redact: changes a turn before it reaches the sinks; None in its place records nothing.
+        redact: changes a turn or feedback before it reaches the sinks; None in its place records
+            nothing.
 
     Attributes:
         fitness: counts what can be trained on.
         num_faults: calls that could not be read.
     """
 
-    def __init__(
-        self, sessions: SessionStore, redact: Callable[[Turn], Turn | None] | None = None
-    ) -> None:
+    def __init__(self, sessions: SessionStore, redact: Redact | None = None) -> None:
         self._sessions = sessions
         self._redact = redact
         self.fitness = FitnessLog()
@@ -72,24 +74,32 @@ class Recorder:
             stored=place.stores,
         )
         turn = replace(turn, node=place.trail.node(place.owner, place.scope, turn.reply))
-        shown = self._redacted(turn)
-        self.fitness.add(("redacted",) if shown is None else shown.unfit)
+        shown = self._shown(turn, place.parent)
+        self.fitness.add((REDACTED,) if shown is None else shown.unfit)
         if shown is not None:
             asked = place.trail if place.scope is None else None
+            if REDACTED in shown.unfit:  # what goes on from it spells it, too
+                turn = replace(turn, unfit=(*turn.unfit, REDACTED))
             self._sessions.record(turn, asked, shown)
 
-    def _redacted(self, turn: Turn) -> Turn | None:
-        """Return a turn as the sinks may see it; where the hook changed what was said, without the
-        ids that spell it."""
+    def feedback(self, owner: str, said: Feedback) -> Turn | None:
+        """Attach feedback to a turn of its owner and return the turn; None if there is none."""
+        shown = self._changed(said)
+        if shown is None:
+            return self._sessions.get(owner, said.turn)
+        return self._sessions.give(owner, said, shown)
+
+    def _shown(self, turn: Turn, parent: Turn | None) -> Turn | None:
+        """Return a turn as the sinks may see it; where the hook changed what was said, here or
+        earlier in the conversation, without the ids that spell it."""
         if self._redact is None:
             return turn
-        try:
-            shown = self._redact(turn)
-        except Exception:  # somebody's program: what it could not look at is not kept
-            logger.exception("the redaction hook failed; a turn is not recorded")
+        shown: Turn | None = self._changed(turn)
+        if shown is None:
             return None
         said = (turn.text, turn.reasoning, turn.messages, turn.tool_calls)
-        if shown is None or said == (shown.text, shown.reasoning, shown.messages, shown.tool_calls):
+        same = said == (shown.text, shown.reasoning, shown.messages, shown.tool_calls)
+        if same and (parent is None or REDACTED not in parent.unfit):
             return shown
         none: array[int] = array("i")
         return replace(
@@ -98,5 +108,15 @@ class Recorder:
             token_ids_T=none,
             logprobs_T=array("d"),
             versions_T=none,
-            unfit=(*shown.unfit, "redacted"),
+            unfit=(*shown.unfit, REDACTED),
         )
+
+    def _changed(self, kept: Any) -> Any:
+        """Return what the hook leaves of a turn or feedback."""
+        if self._redact is None:
+            return kept
+        try:
+            return self._redact(kept)
+        except Exception:  # somebody's program: what it could not look at is not kept
+            logger.exception("the redaction hook failed; a turn is not recorded")
+            return None

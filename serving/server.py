@@ -1,10 +1,12 @@
 """The gateway in a background thread with its own event loop; for tests, actors and notebooks."""
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -18,13 +20,15 @@ from .gateway import Gateway, Limits
 from .journal import Journal
 from .keys import Keys, RateLimit
 from .quality import QualityLog
+from .redaction import Redact
 from .renderer import Renderer
 from .sessions import SessionStore, Sink
-from .turns import Turn
 
 START_TIMEOUT_S = 30.0
 LAST_PORT = 65535
 MOST_FILES = 16384
+DAY_S = 86_400.0
+EXPIRY_S = 600.0  # between two looks for turns that are too old
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +47,11 @@ class ServerOptions:
         max_requests: most choices sampled or waiting at once; further requests get 429.
         max_body_bytes: of a request; more gets 413.
         adapter_by_user: serve a caller whose name is that of a loaded adapter with it.
-        redact: changes a turn before it is recorded; returning None records nothing.
+        redact: changes a turn or feedback before it is recorded; None in its place records
+            nothing. See ``serving.redaction``.
         durable: a reply's last event waits until its turn is on disk, and so does the answer to
             feedback; wants ``sessions``.
+        keep_days: turns older than this are removed, with what was said of them; 0 keeps them.
     """
 
     admin_key: str | None = None
@@ -57,8 +63,9 @@ class ServerOptions:
     max_requests: int = 4096
     max_body_bytes: int = MAX_BODY_BYTES
     adapter_by_user: bool = False
-    redact: Callable[[Turn], Turn | None] | None = None
+    redact: Redact | None = None
     durable: bool = False
+    keep_days: float = 0.0
 
 
 class PolicyServer:
@@ -96,6 +103,8 @@ class PolicyServer:
             raise ValueError(f"port must be 0..{LAST_PORT}, not {port}")
         if options.durable and options.sessions is None:
             raise ValueError("durable=True needs sessions=FOLDER, where turns are to be kept")
+        if not options.keep_days >= 0:
+            raise ValueError(f"keep_days must be 0 or more, not {options.keep_days:g}")
         self.base_url = ""
         self._options = options
         self._journal = None if options.sessions is None else Journal(options.sessions)
@@ -193,9 +202,21 @@ class PolicyServer:
             host, port = runner.addresses[0][:2]
             self.base_url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             self._ready.set()
-            await self._stopping.wait()
+            await self._until_stopped(self._stopping)
         finally:
             await runner.cleanup()
+
+    async def _until_stopped(self, stopping: asyncio.Event) -> None:
+        """Wait for the end; meanwhile let go of what is too old."""
+        keep_s = self._options.keep_days * DAY_S
+        while not stopping.is_set():
+            if keep_s:
+                oldest = time.time() - keep_s
+                self.gateway.sessions.expire(oldest)
+                if self._journal is not None:
+                    self._journal.expire(oldest)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), EXPIRY_S if keep_s else None)
 
 
 def _allow_connections() -> None:

@@ -157,8 +157,12 @@ class SessionStore:
             while len(self._turns) > self._max_turns:
                 self._drop(next(iter(self._turns)))
 
-    def give(self, owner: str, feedback: Feedback) -> Turn | None:
-        """Attach feedback to a turn of its owner and return the turn; None if there is none."""
+    def give(self, owner: str, feedback: Feedback, shown: Feedback | None = None) -> Turn | None:
+        """Attach feedback to a turn of its owner and return the turn; None if there is none.
+
+        Args:
+            shown: what the sinks are told instead.
+        """
         with self._lock:
             turn = self._turns.get(feedback.turn)
             if turn is None or turn.owner != owner:
@@ -166,7 +170,7 @@ class SessionStore:
             said = self._feedback.setdefault(feedback.turn, [])
             said.append(feedback)
             del said[:-MOST_FEEDBACK]
-        self._tell(lambda sink: sink.feedback(feedback))
+        self._tell(lambda sink: sink.feedback(shown or feedback))
         return turn
 
     def summaries(self, owner: str) -> list[SessionSummary]:
@@ -213,6 +217,15 @@ class SessionStore:
                 self._drop(turn)
         self._tell(lambda sink: sink.forget(owner, session))
         return len(ids)
+
+    def expire(self, oldest: float) -> int:
+        """Drop turns from before a time, in seconds since the epoch, from memory; return how many.
+        Sinks see to their own."""
+        with self._lock:
+            gone = [turn.id for turn in self._turns.values() if turn.created < oldest]
+            for turn_id in gone:
+                self._drop(turn_id)
+        return len(gone)
 
     def get(self, owner: str, turn_id: str) -> Turn | None:
         """Return an owner's turn by its id."""

@@ -215,14 +215,15 @@ def test_redacted_turns_reach_the_sinks_without_the_tokens_that_spell_them(
         messages = [*chat("my name is Ann")["messages"], reply["choices"][0]["message"]]
         await ask(url, body={"messages": [*messages, {"role": "user", "content": "bye"}]})
         _, counters, _ = await ask(url, "GET", "/admin/stats")
-        assert counters["drift"]["exact"] == 1 and counters["unfit_turns"] == {"redacted": 1}
+        assert counters["drift"]["exact"] == 1 and counters["unfit_turns"] == {"redacted": 2}
 
     with serving(tiny, "fine", options=ServerOptions(sessions=tmp_path, redact=redact)) as (_, url):
         asyncio.run(play(url))
     with Journal(tmp_path) as journal:
         first, second = (kept for kept, _ in journal.read())
     assert first.messages[0]["content"] == "my name is ***" and not first.prompt_ids_P
-    assert first.unfit == ("redacted",) and second.token_ids_T
+    assert first.unfit == ("redacted",)
+    assert not second.token_ids_T and not second.prompt_ids_P  # these spell the first one, too
 
 
 def test_one_bad_row_costs_the_journal_that_row(tmp_path: Path) -> None:
