@@ -185,6 +185,12 @@ class ChatConfig(Section):
     feedback_grace_s: float = Field(
         20.0, ge=0, description="after feedback, wait for more of it or the next message"
     )
+    redact: Literal["none", "secrets", "personal"] = Field(
+        "secrets",
+        description="cut out before a turn is kept: keys and passwords; personal: also e-mail "
+        "addresses, telephone, card and account numbers",
+    )
+    keep_days: float = Field(0.0, ge=0, description="turns older than this are removed; 0 keeps")
     keys: str | None = Field(
         None, description="file of further keys, one NAME KEY per line; each is another user"
     )

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agents import registry as agent_registry
 from agents.episode import Assignment, EpisodeLimits, play
@@ -49,6 +49,8 @@ class Serving:
             about to replace.
         other_keys: further keys → their users' names.
         journal: folder in which turns stay, each on disk before its reply ends; None: in memory.
+        redact: what is cut out of turns before they are kept, see ``serving.redaction``.
+        keep_days: turns older than this are removed; 0 keeps them.
     """
 
     api_key: str
@@ -58,6 +60,8 @@ class Serving:
     other_keys: Mapping[str, str] = field(default_factory=dict)
     journal: Path | None = None
     held: bool = False
+    redact: Literal["none", "secrets", "personal"] = "none"
+    keep_days: float = 0.0
 
 
 class RolloutWorker:
@@ -160,6 +164,7 @@ class PolicyHost:
         from serving.engine import EngineOptions
         from serving.engines import build_engine
         from serving.models import resolve
+        from serving.redaction import redactor
         from serving.renderer import Renderer
         from serving.server import PolicyServer, ServerOptions
 
@@ -186,6 +191,8 @@ class PolicyHost:
                     other_keys=serving.other_keys,
                     sessions=serving.journal,
                     durable=serving.journal is not None,
+                    redact=redactor(serving.redact),
+                    keep_days=serving.keep_days,
                 ),
             )
         self.base_url = self.server.start()

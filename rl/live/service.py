@@ -15,6 +15,7 @@ from rl.settings import RunConfig
 log = logging.getLogger(__name__)
 
 GATEWAY = "gateway"  # folder of a run in which the gateway keeps its turns
+_CUT = {"secrets": "keys and passwords", "personal": "secrets and personal data"}
 ADDRESS = "address.json"  # file of a run: where it was served, so that a resume is found there
 
 
@@ -78,6 +79,8 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
         keys.others,
         journal,
         held=True,
+        redact=config.chat.redact,
+        keep_days=config.chat.keep_days,
     )
     fleet = RayFleet(config, f"{folder.name}-{os.getpid()}", folder, serving, num_workers=0)
     metrics = Metrics(folder)
@@ -124,6 +127,9 @@ def describe(config: RunConfig) -> str:
         f"judged by feedback, then rules, then {judge.model}; a reply is judged when the "
         f"conversation goes on, or after {chat.idle_s:g} s of silence",
         f"a step after {chat.batch} turns that teach something, or {chat.max_wait_s:g} s",
+        "kept: "
+        + ("everything that is said" if chat.redact == "none" else f"without {_CUT[chat.redact]}")
+        + (f", for {chat.keep_days:g} days" if chat.keep_days else ", until it is removed"),
     ]
     return "\n".join("  " + line for line in lines)
 
