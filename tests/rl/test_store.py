@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import StoreError
+from rl.errors import NoSpaceError, StoreError
 from rl.store import Store
 from tests.rl.records import episode, turn
 
@@ -128,11 +128,11 @@ def test_damaged_database_is_a_named_error(tmp_path: Path) -> None:
         Store(tmp_path)
 
 
-def test_full_disk_is_a_store_error(tmp_path: Path) -> None:
+def test_full_disk_is_named(tmp_path: Path) -> None:
     """What cannot be written must not be acknowledged."""
     with Store(tmp_path) as store:
         store._db.execute("PRAGMA max_page_count=20")
-        with pytest.raises(StoreError, match="could not be stored"):
+        with pytest.raises(NoSpaceError, match=str(tmp_path)):
             for i in range(500):
                 long = turn(range(3000 + i), range(2000))
                 store.append(episode([long], name=f"g{i:06d}.m0"))
