@@ -78,8 +78,11 @@ def test_what_a_user_says_changes_the_weights_that_answer(tmp_path: Path) -> Non
         assert run.wait(300) == 130, run.text()
     with Run(folder, f"resume={folder}", **KEYS) as resumed:
         assert address(resumed, 1) == url
-        assert version(ask(client(url), messages)) >= 1
+        secret = "the password is tr0ub4dor99"
+        assert version(ask(client(url), [*messages, {"role": "user", "content": secret}])) >= 1
     assert (folder / "report.md").exists()
+    kept = [path for path in folder.rglob("*") if path.is_file()]
+    assert kept and not [path for path in kept if b"tr0ub4dor99" in path.read_bytes()]
 
 
 def test_a_policy_server_that_dies_comes_back_with_weights_and_conversations(
