@@ -269,7 +269,9 @@ async def _serve(cell: Cell, folder: Path) -> AsyncIterator[Program]:
     learns = cell.method in LEARNING
     if learns:
         command = ["rl.train", "env=chat", f"model={cell.model}", f"run={folder}",
-                   f"algorithm={cell.method}", f"seed={cell.seed}", *cell.settings]  # fmt: skip
+                   f"algorithm={cell.method}", f"seed={cell.seed}",
+                   # reply_tokens cuts most replies: the user answers what there is
+                   "algorithm.train_truncated=true", *cell.settings]  # fmt: skip
     else:
         command = ["serving", f"model={cell.model}"]
     if folder.exists():  # of a cell that was not finished

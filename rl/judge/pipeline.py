@@ -5,6 +5,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from rl.errors import ConfigError
@@ -74,6 +75,7 @@ def build(
     *,
     policy: Endpoint | None = None,
     environ: Mapping[str, str] | None = None,
+    judge_cut: bool = False,
 ) -> Pipeline:
     """Return the judges a configuration names, in the order of evidence.
 
@@ -81,11 +83,12 @@ def build(
         settings: ``judge.*``.
         policy: where the policy's base weights answer; needed for ``judge.model=policy``.
         environ: where the key of a URL is; default the process's environment.
+        judge_cut: replies cut by their token limit are judged, too (they are to be trained on).
 
     Raises:
         ConfigError: ``judge.model`` is neither a name nor a URL, or there is no policy to ask.
     """
-    judges: tuple[Judge, ...] = (from_feedback, from_rules)
+    judges: tuple[Judge, ...] = (from_feedback, partial(from_rules, judge_cut=judge_cut))
     if settings.model == "rules":
         return Pipeline(judges)
     if settings.model == "default":

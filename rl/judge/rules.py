@@ -7,6 +7,7 @@ says nothing).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from rl.judge.toolresults import calls_of, failure, parsed, text_of
@@ -19,8 +20,16 @@ LONGEST_UNIT = 400  # characters of what is repeated
 MIN_REPEATED_CHARS = 160
 
 
-async def from_rules(exchange: Exchange) -> Judgement | None:
-    """Return what the rules say; None when none applies."""
+async def from_rules(exchange: Exchange, *, judge_cut: bool = False) -> Judgement | None:
+    """Return what the rules say; None when none applies.
+
+    Args:
+        exchange: the reply with what came before and after it.
+        judge_cut: a reply cut by its token limit is judged by what followed it, like any other;
+            otherwise it gets no verdict.
+    """
+    if judge_cut and exchange.finish_reason == "length":
+        exchange = replace(exchange, finish_reason="stop")
     for rule in (_reply, _calls, _results, _relation):
         found = rule(exchange)
         if found is not None:

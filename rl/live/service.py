@@ -89,7 +89,11 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
             async with fleet:
                 url = fleet.address.base_url
                 (folder / ADDRESS).write_text(json.dumps({"base_url": url}) + "\n")
-                judge = build(config.judge, policy=Endpoint(f"{url}/v1", keys.api, config.model))
+                judge = build(
+                    config.judge,
+                    policy=Endpoint(f"{url}/v1", keys.api, config.model),
+                    judge_cut=config.algorithm.train_truncated,
+                )
                 await judge.open()
                 teacher = Teacher(
                     fleet.score, Renderer(resolve(config.model)), config.engine.context

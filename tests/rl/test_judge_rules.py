@@ -157,6 +157,8 @@ def test_empty_cut_and_endless_replies() -> None:
     assert empty is not None and empty.score == -1
     cut = judged(replace(PLAIN, finish_reason="length"))
     assert cut is not None and cut.score == 0
+    later = asyncio.run(from_rules(replace(PLAIN, finish_reason="length"), judge_cut=True))
+    assert later == judged(PLAIN)  # where cut replies are trained on, what follows judges them
     endless = {"role": "assistant", "content": "I see. " + "The file is large. " * 20}
     found = judged(replace(PLAIN, reply=endless, finish_reason="length"))
     assert found is not None and found.score == -1
