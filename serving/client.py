@@ -83,6 +83,14 @@ class PolicyClient:
         except (LookupError, TypeError) as error:
             raise PolicyUnavailable(f"no reply of a policy server: {answer!r:.200}") from error
 
+    async def rate(self, reply_id: str, rating: int) -> None:
+        """Say whether a reply was good (1), bad (-1) or neither (0).
+
+        Raises:
+            RequestRefused: no such reply is kept.
+        """
+        await self._ask("POST", "/v1/feedback", {"id": reply_id, "rating": rating})
+
     async def load_weights(self, path: Path, version: int) -> None:
         """Have the engine load a publication; requests in flight go on.
 

@@ -33,7 +33,8 @@ from itertools import product
 from pathlib import Path
 
 from benchmarks.personalize.report import read, write
-from benchmarks.personalize.run import METHODS, Cell, RunFailed, play
+from benchmarks.personalize.run import METHODS, Cell, play
+from benchmarks.served import RunFailed
 
 DEFAULTS = {
     "methods": ",".join(METHODS),

@@ -1,23 +1,16 @@
 """One cell: a served policy, a method, a user or several, session after session."""
 
-import asyncio
-import json
-import os
 import secrets
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.served import Program, RunFailed, serve
 from envs import registry
 from envs.chat.tasks import load_tasks
 from envs.types import Task
-from serving.client import PolicyClient
 from serving.errors import PolicyError
 from serving.types import Message, Sampling
 
@@ -25,14 +18,8 @@ METHODS = ("none", "memory", "binary", "opd", "hybrid")
 LEARNING = ("binary", "opd", "hybrid")
 SYSTEM = "You are a helpful assistant."
 IN_A_ROW = 3
-START_TIMEOUT_S = 300.0
-SETTLE_TIMEOUT_S = 900.0
 FAREWELL_TOKENS = 8
 REMEMBERED = 6  # corrections a memory keeps
-
-
-class RunFailed(Exception):
-    """The program under test ended or stood still; the message names its log."""
 
 
 @dataclass(frozen=True)
@@ -80,61 +67,6 @@ class Memory:
         return f"{SYSTEM} In earlier sessions this user said of your replies:\n{lines}"
 
 
-@dataclass(frozen=True)
-class Program:
-    """A served policy.
-
-    Attributes:
-        client: speaks to it.
-        folder: of its run.
-        learns: whether it has a learner to wait for.
-    """
-
-    client: PolicyClient
-    folder: Path
-    learns: bool
-    process: "subprocess.Popen[bytes]"
-
-    async def settle(self) -> None:
-        """Wait until all that was said is judged and every batch that is due is learned.
-
-        Raises:
-            RunFailed: it did not come to rest.
-        """
-        if not self.learns:
-            return
-        deadline, quiet_since = time.monotonic() + SETTLE_TIMEOUT_S, time.monotonic()
-        before: object = None
-        while time.monotonic() - quiet_since < 1.5:
-            self.check()
-            status = self._status()
-            busy = (
-                status.get("being_judged", 1)
-                or status.get("learning", True)
-                or status.get("ready_to_learn", 0) >= status.get("batch", 1)
-            )
-            if busy or status != before:
-                quiet_since = time.monotonic()
-            before = status
-            if time.monotonic() > deadline:
-                raise RunFailed(f"the learner did not come to rest: {status}")
-            await asyncio.sleep(0.25)
-
-    def check(self) -> None:
-        """Raise ``RunFailed`` when the program has ended."""
-        if (code := self.process.poll()) is not None:
-            raise RunFailed(
-                f"it ended with exit code {code}; see {self.folder.with_suffix('.log')}"
-            )
-
-    def _status(self) -> dict[str, Any]:
-        try:
-            status: dict[str, Any] = json.loads((self.folder / "live.json").read_text())
-        except (OSError, ValueError):
-            return {}
-        return status
-
-
 async def play(cell: Cell, out: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Play a cell and return its sessions, convergence and skill before and after.
 
@@ -142,7 +74,10 @@ async def play(cell: Cell, out: Path, say: Callable[[str], None]) -> dict[str, A
         RunFailed: the program under test ended or stood still.
     """
     begun = time.monotonic()
-    async with _serve(cell, out / cell.name) as program:
+    folder = out / cell.name
+    if folder.exists():  # of a cell that was not finished
+        folder.rename(folder.with_name(f"{folder.name}.unfinished-{secrets.token_hex(3)}"))
+    async with serve(_command(cell, folder), folder) as program:
         before = await _skill(cell, program)
         sessions: list[dict[str, Any]] = []
         memories = {name: Memory() for name in cell.personas}
@@ -151,7 +86,8 @@ async def play(cell: Cell, out: Path, say: Callable[[str], None]) -> dict[str, A
         while any(open_ends.values()):
             for name in [n for n, left in open_ends.items() if left]:
                 session = await _session(cell, program, name, len(rows[name]), memories[name])
-                await program.settle()
+                if cell.method in LEARNING:
+                    await program.settle()
                 rows[name].append(bool(session["clean"]))
                 sessions.append({**session, "minutes": (time.monotonic() - begun) / 60})
                 open_ends[name] = _left(cell, rows[name])
@@ -262,51 +198,13 @@ def _user(seen: Mapping[str, Any]) -> Message:
     return {"role": "user", "content": str(seen["message"])}
 
 
-@asynccontextmanager
-async def _serve(cell: Cell, folder: Path) -> AsyncIterator[Program]:
-    """Start the program under test and stop it by signal afterwards."""
-    key = secrets.token_urlsafe(16)
-    learns = cell.method in LEARNING
-    if learns:
-        command = ["rl.train", "env=chat", f"model={cell.model}", f"run={folder}",
-                   f"algorithm={cell.method}", f"seed={cell.seed}",
-                   # reply_tokens cuts most replies: the user answers what there is
-                   "algorithm.train_truncated=true", *cell.settings]  # fmt: skip
-    else:
-        command = ["serving", f"model={cell.model}"]
-    if folder.exists():  # of a cell that was not finished
-        folder.rename(folder.with_name(f"{folder.name}.unfinished-{secrets.token_hex(3)}"))
-    log = folder.with_suffix(".log")
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command],
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "CLAWGYM_API_KEY": key, "CLAWGYM_ADMIN_KEY": f"admin-{key}"},
-        )
-        try:
-            url = await _address(process, log)
-            async with PolicyClient(url, key) as client:
-                yield Program(client, folder, learns, process)
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                await asyncio.to_thread(process.wait, 120)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-async def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    """Wait until the program says where it serves."""
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
-        text = log.read_text(errors="replace")
-        for line in text.splitlines():
-            word = line.partition("ready. Base URL: ")[2].split(" ")[0] or line.strip()
-            if word.startswith("http://"):
-                return word.removesuffix("/v1")
-        if process.poll() is not None:
-            raise RunFailed(f"it did not start: {text[-600:]}")
-        await asyncio.sleep(0.3)
-    raise RunFailed(f"it did not start in {START_TIMEOUT_S:.0f} s; see {log}")
+def _command(cell: Cell, folder: Path) -> list[str]:
+    """Return the program under test: a live run, or a server that learns nothing."""
+    if cell.method not in LEARNING:
+        return ["serving", f"model={cell.model}"]
+    return [
+        "rl.train", "env=chat", f"model={cell.model}", f"run={folder}",
+        f"algorithm={cell.method}", f"seed={cell.seed}",
+        "algorithm.train_truncated=true",  # reply_tokens cuts most: the user answers what there is
+        *cell.settings,
+    ]  # fmt: skip
