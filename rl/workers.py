@@ -26,6 +26,7 @@ from rl.types import Sample, StepMetrics
 
 log = logging.getLogger(__name__)
 
+LEAST_URGENT = 19  # of nice
 LOOPBACK = "127.0.0.1"
 
 
@@ -245,6 +246,8 @@ class TrainerHost:
         Raises:
             ModelError: the model cannot be found.
         """
+        if self.config.env == "chat" and self.config.chat.users == "live":
+            os.nice(LEAST_URGENT)  # before torch starts its threads, which inherit it
         from rl.trainer import Trainer
         from serving.models import resolve
 

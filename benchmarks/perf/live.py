@@ -52,7 +52,9 @@ async def measure(model: str, count: int) -> list[Row]:
             alone = [(await talk.reply(rate=False))[0] for _ in range(count)]
             learning: list[float] = []
             until = time.monotonic() + LONGEST_S
-            while len(learning) < count and time.monotonic() < until:
+            while time.monotonic() < until:
+                if len(learning) >= count and program.status().get("step"):
+                    break
                 seconds, was_learning = await talk.reply(rate=True)
                 if was_learning:
                     learning.append(seconds)

@@ -70,6 +70,8 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
     from serving.models import resolve
     from serving.renderer import Renderer
 
+    # replies go before learning: Ray would start both equally nice, the trainer makes itself nicer
+    os.environ.setdefault("RAY_worker_niceness", "0")
     journal = folder / GATEWAY
     serving = Serving(
         keys.api,
