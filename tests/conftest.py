@@ -7,6 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kills", type=int, default=3, help="kill -9 of a live run, in the test that does so"
+    )
+
+
 @pytest.fixture(scope="session")
 def terminal_image() -> str:
     """The terminal family's image, built when it is missing; fails with the remedy if it cannot."""

@@ -109,23 +109,26 @@ def answers(talk: openai.OpenAI, messages: list[Any]) -> bool:
         return False
 
 
-def test_kill_9_loses_no_acknowledged_turn_and_trains_none_twice(tmp_path: Path) -> None:
-    """Killed at random moments of a talk, three times over."""
+def test_kill_9_loses_no_acknowledged_turn_and_trains_none_twice(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Killed at random moments of a talk, three times over; ``--kills=100`` takes an hour."""
     folder, chance = tmp_path / "killed", random.Random(0)
     acknowledged: list[str] = []
-    for life in range(4):
+    last = request.config.getoption("--kills")
+    for life in range(last + 1):
         arguments = [f"run={folder}", *SETTINGS] if life == 0 else [f"resume={folder}"]
         with Run(folder, *arguments, **KEYS) as run:
             url = address(run, life)
             talk = client(url)
             end = time.monotonic() + chance.uniform(0.5, 6.0)
-            while time.monotonic() < end or life == 3:
+            while time.monotonic() < end or life == last:
                 reply = ask(talk, [{"role": "user", "content": f"message {len(acknowledged)}"}])
                 acknowledged.append(reply.id)
                 rate(url, reply.id, chance.choice((1, -1)))
-                if life == 3 and len(acknowledged) % 8 == 0:
+                if life == last and len(acknowledged) % 8 == 0:
                     break
-            if life == 3:
+            if life == last:
                 run.until(lambda: judged(folder) >= set(acknowledged))
             run.process.kill()
             run.wait()
