@@ -236,10 +236,14 @@ def main(argv: Sequence[str]) -> int:
     from envs import images, registry
     from envs.words import UsageError, parse
 
+    usage = f"usage: python -m envs.check NAME [tasks=2]   (NAME: {', '.join(registry.names())})"
+    if {*argv} & {"-h", "--help"}:
+        sys.stdout.write(f"{usage}\n")
+        return 0
     try:
         words = parse(argv, keys=("tasks",))
         if len(words.names) != 1:
-            raise UsageError("usage: python -m envs.check NAME [tasks=2]")
+            raise UsageError(usage)
         count = words.number("tasks", 2, least=1)
         entry = registry.find(words.names[0])
         if entry.image:

@@ -23,6 +23,23 @@ RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 # what a run is: a resumed one cannot be given another
 IDENTITY = ("env", "model", "run", "seed", "rollout.group_size", "tasks.", "lora.")
 TEXTS = ("env", "model", "run", "resume", "recipe", "tasks.path", "ray.address", "chat.keys")
+# what people look for under a name that is not near ours
+WISHES = {
+    "device": "the embedded engine and trainer run on the CPU, a GPU engine is served by "
+    "python -m serving engine=sglang",
+    "learning_rate": "it is called optim.lr",
+    "batch_size": "a batch is rollout.groups_per_step groups of rollout.group_size episodes",
+    "epochs": "the length of a run is optim.steps",
+    "temperature": "it is called rollout.temperature",
+    "max_tokens": "it is called agent.max_reply_tokens",
+    "threads": "there are engine.threads and trainer.threads",
+    "output": "it is called run",
+    "output_dir": "it is called run",
+    "out": "it is called run",
+    "wandb": "numbers go to metrics.jsonl and TensorBoard events in the run folder",
+    "dataset": "it is called tasks.path",
+}
+WISHES["gpu"] = WISHES["gpus"] = WISHES["cuda"] = WISHES["device"]
 SHORTHANDS = {"algorithm": "algorithm.name", "engine": "engine.name", "warmstart": "warmstart.kind"}
 
 
@@ -159,11 +176,24 @@ def _parse(arguments: Sequence[str]) -> dict[str, Any]:
                 f"{argument!r} is not key=value; for example env=terminal optim.lr=1e-6"
             )
         if key not in legal:
-            raise ConfigError(f"unknown key {key!r}{_nearest(key, legal)}")
+            raise ConfigError(_unknown(key, legal))
         if not value:
             raise ConfigError(f"{argument!r} has no value; null means none")
-        values[SHORTHANDS.get(key, key)] = _parse_value(key, value)
+        name = SHORTHANDS.get(key, key)
+        if name in values:
+            raise ConfigError(f"{name} is there twice: leave one out")
+        values[name] = _parse_value(key, value)
     return values
+
+
+def _unknown(key: str, legal: Sequence[str]) -> str:
+    """Return what to say of a key that does not exist: where the thing is, or what is near."""
+    inside = [name for name in legal if name.startswith(f"{key}.")]
+    if inside:
+        return f"{key!r} is a section: give one of its keys, {_some(inside)}"
+    if wish := WISHES.get(key):
+        return f"unknown key {key!r}: {wish}"
+    return f"unknown key {key!r}{_nearest(key, legal)}"
 
 
 def _parse_value(key: str, value: str) -> Any:
@@ -253,13 +283,24 @@ def _explain(error: ValidationError) -> str:
             if method:
                 return f"{key!r} is not a setting of algorithm={method}: leave it out"
             return f"{key!r} is written with a dot: nest it, {key.replace('.', ': {')}: …}}"
-        return f"unknown key {key!r}{_nearest(key, list(legal_keys()))}"
-    return f"{key}={first.get('input')!r}: {first['msg'].lower()}"
+        return _unknown(key, list(legal_keys()))
+    given = first.get("input")
+    if first["type"] == "tuple_type":
+        return f"{key}={given}: a list is wanted, such as {key}=[{given}]"
+    if first["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        inside = _some([name for name in legal_keys() if name.startswith(f"{key}.")])
+        return f"{key}={given} in a recipe: {key!r} is a section of its own keys, {inside}"
+    return f"{key}={given!r}: {first['msg'].lower()}"
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    more = ", … (docs/configuration.md)" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _nearest(word: str, legal: Sequence[str]) -> str:
     """Return the hint that follows a wrong name."""
-    close = difflib.get_close_matches(word, legal, 1, 0.5)
+    close = difflib.get_close_matches(word, legal, 1, 0.5 if len(legal) <= 12 else 0.75)
     if not close:
         tails = {name.rsplit(".", 1)[-1]: name for name in reversed(legal)}
         close = [

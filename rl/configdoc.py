@@ -77,6 +77,9 @@ def _show(value: Any) -> str:
 
 def main() -> int:
     """Run the command line."""
+    if {*sys.argv[1:]} & {"-h", "--help"}:
+        sys.stdout.write(f"{(__doc__ or '').strip()}\n")
+        return 0
     check = "--check" in sys.argv
     path = Path(next((a for a in sys.argv[1:] if not a.startswith("-")), "docs/configuration.md"))
     if not check:

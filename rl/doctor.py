@@ -1,12 +1,13 @@
 """``python -m rl.doctor``: what this machine can run, and which recipe, before anything starts.
 
-One line per finding: ok, or what is missing and the remedy. Exit code 0 when ``env=terminal`` and
-``env=swe`` can run, 3 otherwise.
+One line per finding: ok, or what is missing and the remedy. Exit code 0 when every environment can
+run, 3 otherwise; without Docker it says which ones still can.
 """
 
 import os
 import shutil
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
@@ -16,6 +17,7 @@ from envs.errors import MissingDependency
 GIB = 2**30
 NEEDED_DISK = 6 * GIB  # model, optimiser checkpoints, images
 NEEDED_MEMORY = {"full fine-tuning (lora.enabled=false)": 5 * GIB, "LoRA": 3 * GIB}
+DOCKER = "Docker engine"
 PACKAGES = ("torch", "transformers", "ray", "docker", "gymnasium", "peft")
 
 
@@ -93,10 +95,10 @@ def _docker() -> Finding:
     try:
         api = connect(timeout_s=10.0)
     except MissingDependency as error:
-        return Finding("Docker engine", False, str(error))
+        return Finding(DOCKER, False, str(error))
     version = str(api.version().get("Version", "unknown"))
     api.close()
-    return Finding("Docker engine", True, version)
+    return Finding(DOCKER, True, version)
 
 
 def _images() -> list[Finding]:
@@ -108,8 +110,8 @@ def _images() -> list[Finding]:
         reference = images.reference(family)
         try:
             there = has_image(reference)
-        except MissingDependency:
-            there = False
+        except MissingDependency:  # said by its own line
+            return []
         remedy = f"not built; a run builds it, or: python -m envs.images build {family}"
         findings.append(Finding(f"image {family}", there, reference if there else remedy, False))
     return findings
@@ -136,22 +138,41 @@ def _gpu() -> Finding:
 
 def main() -> int:
     """Print the findings and what to run."""
+    if {*sys.argv[1:]} & {"-h", "--help"}:
+        sys.stdout.write(f"{(__doc__ or '').strip()}\n")
+        return 0
     findings = examine()
     for finding in findings:
         mark = "ok     " if finding.ok else ("MISSING" if finding.required else "absent ")
         sys.stdout.write(f"{mark}  {finding.name}: {finding.detail}\n")
-    if any(finding.required and not finding.ok for finding in findings):
-        sys.stdout.write(
-            "\nmend what is MISSING, then: python -m rl.train env=terminal recipe=smoke\n"
-        )
-        return 3
+    missing = {finding.name for finding in findings if finding.required and not finding.ok}
+    sys.stdout.write("\n" + "\n".join(advice(missing)) + "\n")
+    return 3 if missing else 0
+
+
+def advice(missing: Collection[str]) -> list[str]:
+    """Return what to run on a machine that lacks something.
+
+    Args:
+        missing: names of the required findings that are not ok.
+    """
+    from envs import registry
+
     lora = available_memory() < NEEDED_MEMORY["full fine-tuning (lora.enabled=false)"]
     extra = " lora.enabled=true optim.lr=1e-4" if lora else ""
-    sys.stdout.write(f"\nthis machine can run: python -m rl.train env=terminal{extra}\n")
-    sys.stdout.write(f"                      python -m rl.train env=swe{extra}\n")
-    sys.stdout.write(f"                      python -m rl.train env=chat{extra}\n")
-    sys.stdout.write("first a look in minutes: python -m rl.train env=terminal recipe=smoke\n")
-    return 0
+    docker_only = {*missing} == {DOCKER}
+    able = [e.name for e in registry.ENTRIES if not (docker_only and e.image)]
+    if missing and not docker_only:
+        return ["mend what is MISSING, then: python -m rl.train env=terminal recipe=smoke"]
+    lines = [
+        f"{'this machine can run: ' if name == able[0] else ' ' * 22}"
+        f"python -m rl.train env={name}{extra}"
+        for name in able
+    ]
+    if docker_only:
+        shut = ", ".join(f"env={e.name}" for e in registry.ENTRIES if e.image)
+        return [f"without Docker there is no {shut}; the others work", *lines]
+    return [*lines, "first a look in minutes: python -m rl.train env=terminal recipe=smoke"]
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigError, ModelError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2 if isinstance(error, ConfigError) else 3
+    except KeyboardInterrupt:
+        return 130
     except (RlError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
@@ -49,8 +51,10 @@ def export(folder: Path, out: Path, step: int | None = None) -> Path:
 
     try:
         config = validate(json.loads((folder / "config.json").read_text()))
+    except FileNotFoundError:
+        raise ConfigError(f"run={folder}: no run there (config.json is missing)") from None
     except (OSError, ValueError) as error:
-        raise ConfigError(f"run={folder}: no run folder: {error}") from None
+        raise ConfigError(f"run={folder}: its config.json cannot be read: {error}") from None
     found = checkpoint.candidates(folder / "checkpoints")
     if out.exists() and any(out.iterdir()) and not (out / "config.json").exists():
         raise ConfigError(f"out={out} holds something else than a model: choose another folder")
@@ -76,6 +80,8 @@ def _export(arguments: Sequence[str]) -> Path:
         key, equals, value = argument.partition("=")
         if not equals or key not in OPTIONS:
             raise ConfigError(f"{argument!r}: options are {', '.join(OPTIONS)}")
+        if key in options:
+            raise ConfigError(f"{key}= is there twice")
         options[key] = value
     if "run" not in options:
         raise ConfigError("run=FOLDER is missing")

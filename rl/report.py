@@ -163,6 +163,9 @@ def _training(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def main() -> int:
     """Run the command line."""
+    if {*sys.argv[1:]} & {"-h", "--help"}:
+        sys.stdout.write(f"{(__doc__ or '').strip()}\n")
+        return 0
     folders = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("-")]
     if len(folders) != 1 or not (folders[0] / "config.json").is_file():
         sys.stderr.write("usage: python -m rl.report RUN   (a folder with config.json)\n")

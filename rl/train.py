@@ -165,10 +165,9 @@ def is_live(config: "RunConfig") -> bool:
 def _serve_and_learn(config: "RunConfig", folder: Path, interrupts: Interrupts) -> int:
     """Run live chat until it is interrupted."""
     from rl.live import service
-    from serving.models import resolve as resolve_model
 
     keys, plan = service.keys(config), service.describe(config)
-    resolve_model(config.model)
+    _model(config)
     os.umask(0o077)  # what people say is theirs: files and actors of this run
     with owned(folder, fresh=config.resume is None):
         folder.chmod(0o700)  # it holds what people say
@@ -260,7 +259,6 @@ def _prepare(config: "RunConfig") -> None:
     """
     from envs import images, registry
     from envs.sandbox.reaper import reap
-    from serving.models import resolve as resolve_model
 
     if image := registry.find(config.env).image:
         if left := reap().removed:
@@ -268,7 +266,25 @@ def _prepare(config: "RunConfig") -> None:
         images.ensure(image)
     if config.evaluation.releases:
         registry.prepare(config.env, log.info)
-    resolve_model(config.model)
+    _model(config)
+
+
+def _model(config: "RunConfig") -> None:
+    """Have the model here, and look whether it can be one: before a run says that it starts.
+
+    Raises:
+        ModelError: it cannot be had, or is not whole.
+    """
+    from serving.errors import ModelError
+    from serving.models import resolve
+
+    folder = resolve(config.model)
+    try:
+        json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError) as error:
+        raise ModelError(f"model={config.model}: its config.json is damaged: {error}") from None
+    if not any(folder.glob("*.safetensors")):
+        raise ModelError(f"model={config.model}: {folder} holds no weights (*.safetensors)")
 
 
 async def _play_and_learn(config: "RunConfig", folder: Path, tasks: "TaskSets") -> None:

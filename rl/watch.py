@@ -56,7 +56,7 @@ def main() -> int:
         sys.stdout.write("usage: python -m rl.watch [RUN] [--once]\n")
         return 0
     folder = Path(names[0]) if names else newest()
-    if folder is None or not folder.is_dir():
+    if folder is None or not (folder / "config.json").is_file():
         sys.stderr.write(f"no run at {folder or 'runs/'}; start one with python -m rl.train\n")
         return 2
     sys.stdout.write(f"{folder}\n")

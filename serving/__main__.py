@@ -10,6 +10,7 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before anything imports torch
 
 import difflib
+import errno
 import importlib
 import logging
 import signal
@@ -151,7 +152,7 @@ def server_options(options: dict[str, str | int]) -> "ServerOptions":
     return ServerOptions(
         admin_key=api_key("CLAWGYM_ADMIN_KEY", "admin_key"),
         other_keys=others,
-        sessions=Path(str(options["sessions"])) if options["sessions"] else None,
+        sessions=_sessions(str(options["sessions"])) if options["sessions"] else None,
         requests_per_minute=int(options["rate"]),
         max_requests=int(options["max_requests"]),
         max_body_bytes=int(options["max_body_mb"]) << 20,
@@ -160,6 +161,20 @@ def server_options(options: dict[str, str | int]) -> "ServerOptions":
         redact=_redact(str(options["redact"])),
         keep_days=float(options["keep_days"]),
     )
+
+
+def _sessions(place: str) -> Path:
+    """Return a folder that can be written; raises ``UsageError``."""
+    folder = Path(place)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise UsageError(
+            f"sessions={place}: {error.strerror}; give a folder that can be written"
+        ) from error
+    return folder
 
 
 def _redact(place: str) -> Any:

@@ -64,10 +64,10 @@ def resolve(model: str) -> Path:
         return path
     if model.count("/") != 1 or model.startswith((".", "/", "~")):
         near = difflib.get_close_matches(model, _MAKERS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f": did you mean {near[0]}?" if near else "."
         raise ModelError(
-            f"no model {model!r}{hint} Give one of {sorted(_MAKERS)}, an existing folder, "
-            "or a hub id owner/name"
+            f"model={model} is not known here{hint} Give a short name ({', '.join(_MAKERS)}), "
+            "a folder in Hugging Face layout, or a hub id owner/name"
         )
     return _from_hub(model)
 

@@ -17,6 +17,7 @@ from envs.errors import MissingDependency
 BENCHES = {
     "engine": "benchmarks.perf.engine",
     "gateway": "benchmarks.perf.gateway",
+    "live": "benchmarks.perf.live",
     "publication": "benchmarks.perf.publication",
     "sandbox": "benchmarks.perf.sandbox",
     "toolcall": "benchmarks.perf.toolcall",
@@ -45,8 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
         except MissingDependency as error:
             print(f"{name}: {error}", file=sys.stderr)
             code = 3
-    print(machine_facts())
-    print(table(rows))
+    if rows:
+        print(machine_facts())
+        print(table(rows))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps([row.to_json() for row in rows], indent=1) + "\n")

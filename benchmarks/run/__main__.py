@@ -28,7 +28,7 @@ python -m benchmarks.run resume=FOLDER
   serving.KEY   option of python -m serving for a model served here, such as serving.threads=1
 
   split         heldout, or train
-  levels, families  with commas between; default: all
+  levels, families  a list, such as levels=[easy,hard]; default: all
   n             0: most tasks, drawn by seed; 0 is all
   k             1: samples per task
   seed          0: of the draw, the worlds and the sampling

@@ -147,7 +147,8 @@ def _value(key: str, text: str) -> Any:
     if name in _CHOICES and text not in _CHOICES[name]:
         raise UsageError(f"{key}={text}: {nearest(text, _CHOICES[name])}")
     if kind == tuple[str, ...]:
-        return tuple(part for part in text.split(",") if part)
+        inside = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+        return tuple(part.strip() for part in inside.split(",") if part.strip())
     if kind not in (int, float):
         return text
     least = _LEAST.get(name, 0)

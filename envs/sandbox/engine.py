@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 REMEDY = "start one with: scripts/engine (or set DOCKER_HOST to a running engine)"
+MAY_NOT = "join the group docker and log in again, or run as root"
 CONNECT_TIMEOUT_S = 10.0
 
 _version: str | None = None
@@ -40,9 +41,45 @@ def connect(timeout_s: float = 60.0) -> "APIClient":
         return docker.APIClient(**where, version=_version, timeout=int(timeout_s))
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
         target = where.get("base_url", "unix:///var/run/docker.sock")
-        raise MissingDependency(
-            f"no Docker engine answers at {target} ({error})", REMEDY
-        ) from error
+        why, remedy = _explain(error)
+        raise MissingDependency(f"no Docker engine answers at {target}: {why}", remedy) from None
+
+
+def answered() -> bool:
+    """Tell whether an engine has answered this process before: one that is gone may come back."""
+    return _version is not None
+
+
+def _explain(error: BaseException) -> tuple[str, str]:
+    """Return why an engine does not answer and what to do, in words."""
+    cause = _system_error(error)
+    if isinstance(cause, FileNotFoundError):
+        return "there is no such socket", REMEDY
+    if isinstance(cause, PermissionError):
+        return "this user may not use it", MAY_NOT
+    if isinstance(cause, ConnectionRefusedError):
+        return "nothing listens there", REMEDY
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror.lower(), REMEDY
+    text = " ".join(str(error).split())
+    return "it did not answer in time" if "timed out" in text.lower() else text[:200], REMEDY
+
+
+def _system_error(error: BaseException) -> OSError | None:
+    """Return what the system said first; the libraries between wrap it several times."""
+    found: OSError | None = None
+    seen: set[int] = set()
+    waiting: list[BaseException] = [error]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, OSError) and one.errno is not None:
+            found = one
+        nearby = (one.__cause__, one.__context__, getattr(one, "reason", None), *one.args)
+        waiting += [near for near in nearby if isinstance(near, BaseException)]
+    return found
 
 
 def has_image(reference: str) -> bool:
@@ -62,7 +99,8 @@ def has_image(reference: str) -> bool:
     except docker.errors.ImageNotFound:
         return False
     except (docker.errors.DockerException, requests.RequestException) as error:
-        raise MissingDependency(f"the Docker engine does not answer ({error})", REMEDY) from error
+        why, remedy = _explain(error)
+        raise MissingDependency(f"the Docker engine does not answer: {why}", remedy) from None
     finally:
         api.close()
     _seen_images.add(reference)

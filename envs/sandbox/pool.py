@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from envs.errors import MissingDependency, MissingImage, SandboxError, SandboxStartError
+from envs.sandbox import engine
 from envs.sandbox.docker import DockerSandbox
 from envs.sandbox.protocol import Sandbox, SandboxSpec
 
@@ -174,13 +175,14 @@ class SandboxPool:
                 raise  # waiting makes no image
             except (SandboxStartError, MissingDependency) as error:
                 failure = error
-            if wait_s is None:
+            never = isinstance(failure, MissingDependency) and not engine.answered()
+            if wait_s is None or never:  # an engine that was never there does not come back
                 break
             log.warning("a sandbox did not start, trying again in %.0f s: %s", wait_s, failure)
             if self._closing.wait(wait_s):
                 raise SandboxStartError("this pool is closed")
         if isinstance(failure, MissingDependency):
-            raise SandboxStartError(str(failure)) from failure
+            raise SandboxStartError(str(failure)) from None
         raise failure
 
     def _start_heartbeat(self) -> None:

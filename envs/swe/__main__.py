@@ -56,6 +56,9 @@ def _list() -> int:
 
 def main(arguments: list[str]) -> int:
     """Run one command; returns the exit code."""
+    if {*arguments} & {"-h", "--help"}:
+        print(__doc__)
+        return 0
     match arguments:
         case ["generate"]:
             return _generate()

@@ -81,6 +81,9 @@ def _sources(words: Words, default: Sequence[str] = ()) -> Sequence[str]:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; return the exit code."""
+    if {*argv} & {"-h", "--help"}:
+        print(USAGE)
+        return 0
     try:
         match list(argv):
             case ["list", *rest]:

@@ -130,7 +130,8 @@ def describe(config: RunConfig) -> str:
     method = f"LoRA r={config.lora.rank}" if config.lora.enabled else "full fine-tuning"
     lines = [
         f"live chat with {config.model}, {method}, {config.algorithm.name}, lr {config.optim.lr:g}",
-        f"judged by feedback, then rules, then {judge.model}; a reply is judged when the "
+        f"judged by {', then '.join(dict.fromkeys(('feedback', 'rules', judge.model)))}; a reply "
+        "is judged when the "
         f"conversation goes on, or after {chat.idle_s:g} s of silence",
         f"a step after {chat.batch} turns that teach something, or {chat.max_wait_s:g} s",
         "kept: "
