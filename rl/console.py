@@ -6,6 +6,7 @@ seconds, so that logs stay readable.
 
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -60,11 +61,10 @@ class Progress:
         return f"{head}  {speed}  {clock(elapsed)} gone, {clock(left)} left  {note}".rstrip()
 
     def _write(self, line: str) -> None:
-        if self._stream.isatty():
-            self._stream.write(f"\r\x1b[2K{line}")
-        else:
-            self._stream.write(line + "\n")
-        self._stream.flush()
+        """Write a line; a terminal that is gone, or a full disk behind it, ends no run."""
+        with suppress(OSError):
+            self._stream.write(f"\r\x1b[2K{line}" if self._stream.isatty() else line + "\n")
+            self._stream.flush()
 
 
 def clock(seconds: float) -> str:

@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -71,4 +71,5 @@ class Interrupts:
 
 def _say(line: str) -> None:
     """Write past the buffers: a signal may have come in the middle of one."""
-    os.write(2, f"{line}\n".encode())
+    with suppress(OSError):  # nobody reads, or no space for it: no reason to stop otherwise
+        os.write(2, f"{line}\n".encode())

@@ -7,9 +7,10 @@ Weights, store and version always tell the same story: a step that has begun is 
 """
 
 import asyncio
+import inspect
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from rl.algorithms import (
     group_metrics,
     require_signals,
 )
-from rl.errors import BatchRefused, GuardBreach, RlError, RunError
+from rl.errors import BatchRefused, GuardBreach, NoSpaceError, RlError, RunError
 from rl.fleet import Fleet
 from rl.guards import breaches
 from rl.metrics import Metrics
@@ -44,6 +45,7 @@ class Learner:
         fleet: the machines.
         store, metrics: open, of the same folder.
         signals: what judges and teachers say about turns; None when rewards are all there is.
+        patience: waits while a disk is full; None: a full disk ends the run.
 
     Attributes:
         step: optimiser steps taken.
@@ -62,8 +64,10 @@ class Learner:
         store: Store,
         metrics: Metrics,
         signals: SignalSource | None = None,
+        patience: Callable[[NoSpaceError], Awaitable[None]] | None = None,
     ) -> None:
         require_signals(config.algorithm, signals)
+        self._patience = patience
         self.config, self.folder, self.fleet = config, folder, fleet
         self.store, self.metrics, self.signals = store, metrics, signals
         self.baselines = Baselines()
@@ -120,6 +124,7 @@ class Learner:
             line = await asyncio.shield(step)
         except asyncio.CancelledError:
             log.info("finishing the step that has begun")
+            self._patience = None  # nobody waits for space any more
             await step
             self._stepping = False
             raise
@@ -130,6 +135,21 @@ class Learner:
         """Save every ``checkpoint.every`` steps, unless batches are being refused."""
         if self.step % self.config.checkpoint.every == 0 and not self.recovery.refused:
             await self.save()
+
+    async def written(self, write: Callable[[], Any]) -> Any:
+        """Write, again and again while the disk is full if the run has that patience.
+
+        Raises:
+            NoSpaceError: it has not.
+        """
+        while True:
+            try:
+                done = write()
+                return await done if inspect.isawaitable(done) else done
+            except NoSpaceError as error:
+                if self._patience is None:
+                    raise
+                await self._patience(error)
 
     async def _learn(self, groups: Sequence[str], waited_s: float, begun: float) -> str:
         """Annotate, step, consume, publish, write down; return a line for people."""
@@ -143,9 +163,10 @@ class Learner:
             group: refusal.outcome if refusal and o.samples else o.outcome
             for group, o in outcomes.items()
         }
-        self.store.consume(self.step + 1, named, self._learner_state())
+        state = self._learner_state()
+        await self.written(lambda: self.store.consume(self.step + 1, named, state))
         self.step += 1
-        published = {} if refusal or not samples else await self.publish()
+        published = {} if refusal or not samples else await self.written(self.publish)
         if refusal and self.recovery.due:
             published = await self._roll_back()
         values: dict[str, Any] = {
@@ -157,7 +178,7 @@ class Learner:
             "step_s": time.monotonic() - begun,
             "version": self.version,
         }
-        self.metrics.write("rl", self.step, values)
+        await self.written(lambda: self.metrics.write("rl", self.step, values))
         if refusal:
             return f"reward {values['reward']:.2f}  skipped: {refusal}"
         gap = values.get("logprob_gap_mean", 0.0)
@@ -186,14 +207,14 @@ class Learner:
         found = checkpoint.candidates(self.folder / "checkpoints")
         meta, path = self.recovery.choose(found)
         await self.fleet.load(str(path))
-        published = await self.publish()
+        published: dict[str, float] = await self.written(self.publish)
         self.recovery.rolled_back(self.version)
-        self.store.remember(self.step, self._learner_state())
+        await self.written(lambda: self.store.remember(self.step, self._learner_state()))
         log.warning(
             "rolled back to the weights of version %d (step %d), now version %d; what newer ones "
             "sampled is left out", meta.version, meta.step, self.version,
         )  # fmt: skip
-        await self.save()
+        await self.written(self.save)
         return {**published, "rolled_back_to": float(meta.version)}
 
     def _learner_state(self) -> dict[str, Any]:

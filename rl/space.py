@@ -27,7 +27,12 @@ def no_space(error: BaseException, path: Path) -> NoSpaceError | None:
     if isinstance(error, NoSpaceError):
         return error
     name = error.filename if isinstance(error, OSError) and error.filename else path
-    return NoSpaceError(str(name)) if _says_so(error) or _left(path) <= NOTHING else None
+    return NoSpaceError(str(name)) if _says_so(error) or is_full(path) else None
+
+
+def is_full(path: Path) -> bool:
+    """Return whether nothing can be written where a path is, or would be."""
+    return _left(path) <= NOTHING
 
 
 @contextmanager

@@ -163,12 +163,14 @@ class Store:
         """
         rows = [(name,) for name in episode_ids]
         with self._writing(f"{len(rows)} episodes could not be removed"):
+            known = "SELECT 1 FROM episodes WHERE id = ?"
+            if not any(self._db.execute(known, row).fetchone() for row in rows):
+                return 0
+            self._scrub({*episode_ids})  # first: tried again after a failure, it is done again
             with self._db:
                 self._db.executemany("DELETE FROM signals WHERE episode_id = ?", rows)
                 removed = self._db.executemany("DELETE FROM episodes WHERE id = ?", rows).rowcount
-            if removed:
-                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                self._scrub({*episode_ids})
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return removed
 
     def _scrub(self, episode_ids: set[str]) -> None:

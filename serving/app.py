@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 MAX_BODY_BYTES = 32 << 20
 KIND_HEADER = "X-Turn-Kind"
 TRAIN_HEADER = "X-Train"
+RECORDED_HEADER = "X-Recorded"  # of a reply: "no" while the disk takes no turns
 ID_HEADER = "X-Response-Id"
 OWNER = web.RequestKey("owner", str)  # name of the key a request came with
 
@@ -112,13 +113,13 @@ class Handlers:
         hints = {"metadata.session_id": body.session_hint, "user": body.user}
         with self._gateway.room(body.n):
             job = await self._gateway.prepare(body, caller(request, hints, body.user or ""))
-            headers = reply_headers(job)
+            headers = self._headers(job)
             if body.stream:
                 events = chat_bodies.chat_events(self._gateway, body, job)
                 return await stream(request, events, headers)
             answers = await self._gateway.complete(job)
         return web.json_response(
-            chat_bodies.completion(self._gateway, body, job, answers), headers=headers
+            chat_bodies.completion(self._gateway, body, job, answers), headers=self._headers(job)
         )
 
     async def text(self, request: web.Request) -> web.StreamResponse:
@@ -139,12 +140,12 @@ class Handlers:
         who = caller(request, {"metadata.user_id": body.session_hint}, body.user)
         with self._gateway.room(1):
             job = await self._gateway.prepare(chat, who, "msg_")
-            headers = reply_headers(job)
+            headers = self._headers(job)
             if body.stream:
                 events = anthropic.events(self._gateway, body, job)
                 return await stream(request, events, headers, anthropic.error_event)
             (answer,) = await self._gateway.complete(job)
-        return web.json_response(anthropic.message(body, job, answer), headers=headers)
+        return web.json_response(anthropic.message(body, job, answer), headers=self._headers(job))
 
     async def count_tokens(self, request: web.Request) -> web.Response:
         body = await read(request, anthropic.CountRequest)
@@ -161,12 +162,14 @@ class Handlers:
             who = replace(who, session=before.session)
         with self._gateway.room(1):
             job = await self._gateway.prepare(chat, who, "resp_")
-            headers = reply_headers(job)
+            headers = self._headers(job)
             if body.stream:
                 events = responses_api.events(self._gateway, body, job)
                 return await stream(request, events, headers, responses_api.error_event)
             (answer,) = await self._gateway.complete(job)
-        return web.json_response(responses_api.response(body, job, answer), headers=headers)
+        return web.json_response(
+            responses_api.response(body, job, answer), headers=self._headers(job)
+        )
 
     async def models(self, request: web.Request) -> web.Response:
         name = self._gateway.model_name
@@ -256,7 +259,10 @@ class Handlers:
     async def health(self, request: web.Request) -> web.Response:
         stats = self._gateway.engine.stats()
         ready = not stats.get("closed", False)
-        body = {"live": True, "ready": ready, "version": self._gateway.engine.version}
+        version = self._gateway.engine.version
+        body: dict[str, Any] = {"live": True, "ready": ready, "version": version}
+        if refusal := self._gateway.refusal():
+            body["warning"] = f"replies are not recorded: {refusal}; free some space"
         return web.json_response(body, status=200 if ready else 503)
 
     async def live(self, request: web.Request) -> web.Response:
@@ -266,6 +272,14 @@ class Handlers:
         if self._document is None:
             self._document = json.dumps(openapi(self.table(), "1"))
         return web.Response(text=self._document, content_type="application/json")
+
+    def _headers(self, job: Any) -> dict[str, str]:
+        """Return a reply's headers; asked again when it is there, as its turn may be lost by then.
+
+        A stream's are sent before its turn is: they tell how the turns before it went.
+        """
+        lost = {RECORDED_HEADER: "no"} if self._gateway.refusal() else {}
+        return {**reply_headers(job), **lost}
 
     def _turns(self, request: web.Request) -> list[tuple[Turn, list[dict[str, Any]]]]:
         name = request.match_info["id"]

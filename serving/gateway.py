@@ -64,6 +64,7 @@ class Gateway:
         redact: changes a turn or feedback before it is recorded; None in its place records nothing.
         settled: makes a future that is done when what was recorded so far is on disk; replies then
             end only after theirs is. None: they do not wait.
+        refusal: why the disk takes no turns, "" while it does.
         quality: what the learner tells of judged replies.
     """
 
@@ -78,6 +79,7 @@ class Gateway:
         limits: Limits | None = None,
         redact: Redact | None = None,
         settled: "Callable[[], Future[None]] | None" = None,
+        refusal: Callable[[], str] = lambda: "",
         quality: QualityLog | None = None,
     ) -> None:
         self.engine = engine
@@ -89,6 +91,7 @@ class Gateway:
         self.quality = quality or QualityLog()
         self._adapter_by_user = adapter_by_user
         self._settled = settled
+        self.refusal = refusal
         self._num_running = 0
         self._drifts: Counter[str] = Counter()
         self._renders = ThreadPoolExecutor(1, thread_name_prefix="render")

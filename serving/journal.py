@@ -76,6 +76,7 @@ class Journal:
         self._database.executescript(_SCHEMA)
         self._writes: queue.SimpleQueue[_Write | Future[None] | None] = queue.SimpleQueue()
         self.num_lost = 0  # writes the disk refused
+        self.refusal = ""  # why the last write was lost; "" once one succeeds
         self._removed = False  # words that were removed may still be in the write-ahead log
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
@@ -203,6 +204,9 @@ class Journal:
             with self._database:
                 for write in writes:
                     write(self._database)
+            if self.refusal:
+                logger.warning("%s is written again; %d were lost", self.path, self.num_lost)
+                self.refusal = ""
         except Exception as error:  # a full disk or one bad row must not end the conversation
             if len(writes) > 1:
                 for write in writes:
@@ -210,6 +214,7 @@ class Journal:
                 return
             self.num_lost += 1
             logger.error("%s: a turn or feedback is lost: %s", self.path, error)
+            self.refusal = f"{self.path.parent.name}/{self.path.name} cannot be written: {error}"
 
 
 def purge(folder: Path, turn_ids: Sequence[str]) -> None:

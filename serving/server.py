@@ -117,6 +117,7 @@ class PolicyServer:
             limits=Limits(options.max_requests),
             redact=options.redact,
             settled=self._journal.settled if self._journal and options.durable else None,
+            refusal=self._refusal,
             quality=QualityLog(options.sessions),
         )
         self._address = (host, port)
@@ -125,6 +126,9 @@ class PolicyServer:
         self._failure: BaseException | None = None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="policy-server", daemon=True)
+
+    def _refusal(self) -> str:
+        return self._journal.refusal if self._journal else ""
 
     def _sessions(self) -> SessionStore:
         journal = [] if self._journal is None else [self._journal]

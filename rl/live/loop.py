@@ -14,6 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from rl.judge.types import Exchange, Judgement
 from rl.learner import Learner
 from rl.live import records
 from rl.live.assembly import Assembly
+from rl.live.patience import Patience
 from rl.live.teacher import Taught, Teacher
 from rl.metrics import Metrics
 from rl.settings import RunConfig
@@ -90,7 +92,10 @@ class LiveLoop:
         ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.config, self.folder, self.fleet, self.store = config, folder, fleet, store
-        self.learner = Learner(config, folder, fleet, store, metrics, self._signals_of)
+        self.patience = Patience(folder)
+        self.learner = Learner(
+            config, folder, fleet, store, metrics, self._signals_of, self.patience
+        )
         self.assembly = Assembly(config.chat.idle_s, config.chat.feedback_grace_s)
         self.counts: Counter[str] = Counter()
         self._judge, self._teacher, self._ready = judge, teacher, ready
@@ -194,6 +199,7 @@ class LiveLoop:
             "batch": self.config.chat.batch,
             "learning": self._busy,
             "stopped_learning": self._stopped,
+            "waiting_for_space": self.patience.reason,
             **self.counts,
             "not_learned_from": dict(self.assembly.skipped),
         }
@@ -215,6 +221,7 @@ class LiveLoop:
         """Have a policy server that died started again, with its weights and conversations."""
         while True:
             await asyncio.sleep(HEAL_S)
+            self.patience.look()
             await self.fleet.heal()
 
     async def _read(self, table: str) -> list[Any]:
@@ -229,7 +236,7 @@ class LiveLoop:
         """Remove what its user had removed, here too."""
         while gone := await self._read("forgotten"):
             names = [records.episode_id(turn_id) for turn_id in gone]
-            self.store.remove(names)
+            await self.learner.written(partial(self.store.remove, names))
             for turn_id, name in zip(gone, names, strict=True):
                 self.assembly.remove(turn_id)
                 self._waiting.pop(name, None)
@@ -281,12 +288,12 @@ class LiveLoop:
             return None
         signal = records.signal_of(turn, exchange, judgement, hint)
         if again:
-            await asyncio.to_thread(self.store.say, [signal])
+            await self._kept(self.store.say, [signal])
         else:
             episode = records.episode_of(turn, exchange, judgement)
-            await asyncio.to_thread(self.store.append, episode, "train", [signal])
+            await self._kept(self.store.append, episode, "train", [signal])
             if self.assembly.get(exchange.id) is None:  # removed while it was written
-                self.store.remove([episode.id])
+                await self._kept(self.store.remove, [episode.id])
                 return None
         self.counts[f"judged_{judgement.score:+d}"] += 1
         log.info(
@@ -294,6 +301,10 @@ class LiveLoop:
             ", with a hint" if hint else "", turn.versions_T[-1] if turn.versions_T else "?",
         )  # fmt: skip
         return signal
+
+    async def _kept(self, write: Callable[..., Any], *what: Any) -> None:
+        """Write to the store, in another thread, once there is space."""
+        await self.learner.written(partial(asyncio.to_thread, write, *what))
 
     async def _looked_at(self, exchange: Exchange) -> tuple[Judgement, str]:
         """Return the judgement and the hint. A judge that breaks on one exchange costs that
@@ -348,7 +359,7 @@ class LiveLoop:
             self._busy = False
             unused = "".join(f", {n} {reason}" for reason, n in taught.refused.items())
             log.info("step %d: %d turns, %s%s", self.learner.step, len(batch), line, unused)
-            await self.learner.save_if_due()
+            await self.learner.written(self.learner.save_if_due)
             await self._show_quality(asked)
 
     async def _taught_by(

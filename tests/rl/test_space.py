@@ -74,19 +74,18 @@ def test_store_on_a_full_disk_cannot_be_opened(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_run_that_fills_its_disk_says_how_to_go_on_and_does(tmp_path: Path) -> None:
     """One line with the place and the remedy; with space again the same run goes on."""
-    with small_disk(tmp_path / "disk", 64) as disk:
-        folder = disk / "run"
+    with small_disk(tmp_path / "run", 64) as folder:
         settings = [*TINY, "optim.steps=400", "checkpoint.every=1000"]
         with Run(folder, "env=terminal", f"run={folder}", *settings) as run:
             run.until(lambda: len(run.steps()) >= 1)
-            filler = fill(disk, but=1 << 16)
+            filler = fill(folder, but=1 << 16)
             assert run.wait(200) == 1
         filler.unlink()
         errors = [line for line in run.text().splitlines() if line.startswith("error:")]
-        assert len(errors) == 1 and str(disk) in errors[0] and "no space left on" in errors[0]
+        assert len(errors) == 1 and str(folder) in errors[0] and "no space left on" in errors[0]
         assert errors[0].endswith(f"free some, then: python -m rl.train resume={folder}")
         assert "Traceback" not in run.text()
-        filler = fill(disk)
+        filler = fill(folder)
         with Run(folder, f"resume={folder}") as refused:
             assert refused.wait(100) == 1
         filler.unlink()
