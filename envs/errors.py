@@ -11,6 +11,7 @@
     └── TaskError                 a task, task set or task id that cannot be used
 
     MissingDependency             this machine lacks something (Docker, a base); names the remedy
+    ├── MissingEngine             there is no Docker engine at all; waiting brings none
     └── MissingImage              the engine answers and has no such image or snapshot
 
 What the *agent* does wrong (a bad command, its own time-out) is an observation and raises nothing.
@@ -67,6 +68,10 @@ class MissingDependency(Exception):
 
     def __str__(self) -> str:
         return f"{self.missing}. {self.remedy}"
+
+
+class MissingEngine(MissingDependency):
+    """There is no Docker engine at all, or none that this user may use; waiting brings none."""
 
 
 class MissingImage(MissingDependency):

@@ -6,7 +6,7 @@ The SDK is imported here on first use, never by importing ``envs``.
 import threading
 from typing import TYPE_CHECKING
 
-from envs.errors import MissingDependency
+from envs.errors import MissingDependency, MissingEngine
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -24,7 +24,8 @@ def connect(timeout_s: float = 60.0) -> "APIClient":
     """Return a client of its own for the caller, who closes it.
 
     Raises:
-        MissingDependency: no engine answers; names the remedy.
+        MissingEngine: there is none, and there was none before; names the remedy.
+        MissingDependency: it does not answer; names the remedy.
     """
     global _version
     import docker
@@ -42,12 +43,9 @@ def connect(timeout_s: float = 60.0) -> "APIClient":
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
         target = where.get("base_url", "unix:///var/run/docker.sock")
         why, remedy = _explain(error)
-        raise MissingDependency(f"no Docker engine answers at {target}: {why}", remedy) from None
-
-
-def answered() -> bool:
-    """Tell whether an engine has answered this process before: one that is gone may come back."""
-    return _version is not None
+        absent = isinstance(_system_error(error), FileNotFoundError | PermissionError)
+        kind = MissingEngine if absent and _version is None else MissingDependency
+        raise kind(f"no Docker engine answers at {target}: {why}", remedy) from None
 
 
 def _explain(error: BaseException) -> tuple[str, str]:

@@ -19,8 +19,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
-from envs.errors import MissingDependency, MissingImage, SandboxError, SandboxStartError
-from envs.sandbox import engine
+from envs.errors import (
+    MissingDependency,
+    MissingEngine,
+    MissingImage,
+    SandboxError,
+    SandboxStartError,
+)
 from envs.sandbox.docker import DockerSandbox
 from envs.sandbox.protocol import Sandbox, SandboxSpec
 
@@ -175,8 +180,7 @@ class SandboxPool:
                 raise  # waiting makes no image
             except (SandboxStartError, MissingDependency) as error:
                 failure = error
-            never = isinstance(failure, MissingDependency) and not engine.answered()
-            if wait_s is None or never:  # an engine that was never there does not come back
+            if wait_s is None or isinstance(failure, MissingEngine):
                 break
             log.warning("a sandbox did not start, trying again in %.0f s: %s", wait_s, failure)
             if self._closing.wait(wait_s):

@@ -1,5 +1,8 @@
 """The pool: reuse without leaks, replacement of the lost, nothing left at the end."""
 
+import os
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 
@@ -206,3 +209,20 @@ def test_two_runs_do_not_touch_each_other(run_id):
             pool.acquire(SPEC)
         assert survey(run_id) == ()
         assert kept.shell("echo alive").output == "alive\n"
+
+
+def test_engine_that_was_never_there_is_not_waited_for(tmp_path):
+    """The README's first lines without Docker: one typed error with the remedy, no chain of what
+    three libraries think of a missing socket, no retries."""
+    code = (
+        "import gymnasium; from envs import registry; registry.register(); "
+        "gymnasium.make('clawgym/Terminal-v0').reset(seed=1)"
+    )
+    env = {**os.environ, "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("envs.errors.SandboxStartError: no Docker")
+    assert "scripts/engine" in done.stderr.splitlines()[-1]
+    assert done.stderr.count("Traceback") == 1 and "trying again" not in done.stderr

@@ -1,15 +1,18 @@
 """A user's mistake gives the value, the legal set and what to do, in one line."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from rl.config import legal_keys, resolve
+from envs import registry
+from rl.config import legal_keys, method_names, resolve
 from rl.configdoc import render
 from rl.errors import ConfigError
+from rl.train import help_text
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,11 @@ from rl.errors import ConfigError
         ("rollout.temperature=3", "less than or equal to 2"),
         ("agent.max_reply_tokens=5000", "engine.context"),
         ("seed=99999999999999999999999", "seed"),
+        ("tasks.levels=easy", "tasks.levels=[easy]"),
+        ("tasks.families=paths", "tasks.families=[paths]"),
+        ("device=cuda", "engine=sglang"),
+        ("learning_rate=1", "optim.lr"),
+        ("lora=true", "lora.enabled"),
     ],
 )
 def test_mistakes_are_named(argument: str, says: str) -> None:
@@ -42,6 +50,35 @@ def test_mistakes_are_named(argument: str, says: str) -> None:
         resolve([argument])
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_far_names_are_not_suggested() -> None:
+    """``device`` is not ``recipe``: a wrong hint costs more than none."""
+    for argument in ("device=cuda", "xyzzy=1", "gpu=0"):
+        with pytest.raises(ConfigError) as caught:
+            resolve([argument])
+        assert "did you mean" not in str(caught.value)
+
+
+def test_key_given_twice_is_refused() -> None:
+    """Which of two environments is meant, nobody can know."""
+    for twice in (["env=terminal", "env=swe"], ["algorithm=grpo", "algorithm.name=rloo"]):
+        with pytest.raises(ConfigError, match="twice"):
+            resolve(twice)
+
+
+def test_section_in_a_recipe_that_holds_a_value_is_explained(tmp_path: Path) -> None:
+    """``optim: 3`` is a slip of indentation, not a matter of dictionaries and instances."""
+    recipe = tmp_path / "slip.yaml"
+    recipe.write_text("optim: 3\n")
+    with pytest.raises(ConfigError, match=r"'optim' is a section of its own keys, optim\.lr"):
+        resolve([f"recipe={recipe}"])
+
+
+def test_help_names_every_environment_and_method() -> None:
+    """A new row of the registry is found by people without anybody writing it down again."""
+    text = help_text()
+    assert all(re.search(rf"\b{name}\b", text) for name in (*registry.names(), *method_names()))
 
 
 def test_layers_override_in_order(tmp_path: Path) -> None:

@@ -41,25 +41,27 @@ def test_console_is_told_once_and_again_when_it_is_over(
 @pytest.mark.ray
 @pytest.mark.slow
 def test_full_disk_costs_nobody_a_reply_and_learning_goes_on_by_itself(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "run", 48) as folder:
-        with Run(folder, f"run={folder}", *SETTINGS, **KEYS) as run:
-            url = address(run)
-            talk = client(url)
-            assert recorded(talk)
-            filler = fill(folder)
-            run.until(lambda: "no space left" in run.text())
-            assert "free some" in run.text()
-            assert any(not recorded(talk) for _ in range(200))
-            assert "free some space" in health(url)["warning"]
-            assert waiting(run, talk, url)
-            filler.unlink()
-            run.until(lambda: recorded(talk))
-            assert "warning" not in health(url)
-            before = len(run.steps())
-            for rating in (1, -1):
-                rate(url, talk.chat.completions.create(model="tiny", messages=HELLO).id, rating)
-            run.until(lambda: len(run.steps()) > before)
-            assert "there is space again" in run.text()
+    with (
+        small_disk(tmp_path / "run", 48) as folder,
+        Run(folder, f"run={folder}", *SETTINGS, **KEYS) as run,
+    ):
+        url = address(run)
+        talk = client(url)
+        assert recorded(talk)
+        filler = fill(folder)
+        run.until(lambda: "no space left" in run.text())
+        assert "free some" in run.text()
+        assert any(not recorded(talk) for _ in range(200))
+        assert "free some space" in health(url)["warning"]
+        assert waiting(run, talk, url)
+        filler.unlink()
+        run.until(lambda: recorded(talk))
+        assert "warning" not in health(url)
+        before = len(run.steps())
+        for rating in (1, -1):
+            rate(url, talk.chat.completions.create(model="tiny", messages=HELLO).id, rating)
+        run.until(lambda: len(run.steps()) > before)
+        assert "there is space again" in run.text()
 
 
 def recorded(talk: Any) -> bool:
