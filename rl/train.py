@@ -95,27 +95,28 @@ def _guarded(arguments: Sequence[str], interrupts: Interrupts) -> int:
         code, said = 3, str(error)
     except (RlError, EnvError, PolicyError, OSError) as error:
         code, said = 1, str(error)
-        if full := _full(error):
+        if isinstance(error, NoSpaceError):
             way_on = interrupts.way_on.removeprefix("go on with: ") or "the same command again"
-            said = f"{full}; free some, then: {way_on}"
+            said = f"{error}; free some, then: {way_on}"
     log.error("error: %s", said)
     return code
 
 
-def _full(error: Exception) -> NoSpaceError | None:
-    """Return what to say of a full disk, if that is what ended the run."""
-    if isinstance(error, OSError | NoSpaceError):
-        return no_space(error, Path.cwd())
-    return None
-
-
 def _train(arguments: Sequence[str], interrupts: Interrupts) -> int:
-    from rl import plan
     from rl.config import resolve
-    from rl.tasksets import select
 
     config = resolve(arguments)
     folder = _run_folder(config)
+    try:
+        return _run(config, folder, interrupts)
+    except OSError as error:
+        raise no_space(error, folder) or error from None
+
+
+def _run(config: "RunConfig", folder: Path, interrupts: Interrupts) -> int:
+    from rl import plan
+    from rl.tasksets import select
+
     if is_live(config):
         return _serve_and_learn(config, folder, interrupts)
     select(config)  # a user's mistake is said before anything is built

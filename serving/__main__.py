@@ -251,8 +251,11 @@ def main(arguments: list[str]) -> int:
     except (ModelError, EngineError, PolicyUnavailable, OSError, sqlite3.Error) as error:
         print(error, file=sys.stderr)
         return 3
+    except KeyboardInterrupt:  # before it served
+        return 130
     return 0
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until serving has its own
     sys.exit(main(sys.argv[1:]))

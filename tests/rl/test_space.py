@@ -90,6 +90,7 @@ def test_run_that_fills_its_disk_says_how_to_go_on_and_does(tmp_path: Path) -> N
             assert refused.wait(100) == 1
         filler.unlink()
         last = refused.text().splitlines()[-1]
+        assert f"no space left on {folder}" in last
         assert last.endswith(f"free some, then: python -m rl.train resume={folder}")
         done = run.steps()
         with Run(folder, f"resume={folder}", f"optim.steps={len(done) + 2}") as resumed:
