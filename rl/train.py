@@ -1,4 +1,4 @@
-"""Train: ``python -m rl.train env=terminal|swe|chat [recipe=FILE|NAME] [run=FOLDER] [key=value…]``.
+"""Train: ``python -m rl.train env=NAME [recipe=FILE|NAME] [run=FOLDER] [key=value…]``.
 
 Only this file parses arguments, opens the run folder and turns errors into exit codes: 0 done,
 1 the run failed, 2 a user's mistake, 3 the environment is missing something, 130 interrupted.

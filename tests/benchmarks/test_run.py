@@ -21,7 +21,7 @@ from benchmarks.run.policy import Endpoint
 from benchmarks.run.predictions import write_predictions
 from benchmarks.run.records import Journal, Record, read_records, settled
 from benchmarks.run.schedule import EverythingFails, Patience, Schedule
-from benchmarks.run.settings import Settings
+from benchmarks.run.settings import Settings, parse
 from benchmarks.view import main as view
 from envs.chat.env import ChatEnv
 from envs.tasks.loading import load, write_jsonl
@@ -419,3 +419,9 @@ def test_terminal_tasks_are_played_in_sandboxes(tmp_path, terminal_image, state)
     from envs.sandbox.reaper import survey
 
     assert not [found for found in survey() if found.run_id.startswith("run-")]
+
+
+def test_lists_are_written_as_in_training():
+    """`levels=[easy,hard]` is a list for `rl.train`; here it was two levels with brackets."""
+    assert parse(["levels=[easy, hard]"]) == parse(["levels=easy,hard"])
+    assert parse(["levels=[easy, hard]"])["levels"] == ("easy", "hard")
