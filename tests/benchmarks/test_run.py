@@ -221,7 +221,7 @@ def test_the_journal_refuses_a_line_that_is_no_record(tmp_path):
         (["suite=chat", "model=x", "split=test"], 2, "heldout"),
         (["suite=chatt", "model=x"], 2, "did you mean 'chat'"),
         (["suite=chat"], 2, "model= is missing"),
-        (["suite=chat", "model=no-such-model"], 3, "no model 'no-such-model'"),
+        (["suite=chat", "model=no-such-model"], 3, "model=no-such-model is not known"),
         (["suite=chat", "model=http://127.0.0.1:9"], 3, "no answer from"),
         (["suite=chat", "model=http://h", "serving.threads=1"], 2, "served here"),
         (["suite=chat", "model=http://h", "key_env=NOT_SET"], 2, "not set"),
