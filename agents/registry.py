@@ -7,6 +7,7 @@ environment with other actions adds one.
 from collections.abc import Callable
 
 from agents.chat import ChatAgent
+from agents.code import CodeAgent
 from agents.protocol import Agent
 from agents.shell import ReplyFormat, ShellAgent
 from agents.toolcall import ToolCallAgent
@@ -16,6 +17,7 @@ AgentFactory = Callable[[ReplyFormat, bool], Agent]
 
 AGENTS: dict[str, AgentFactory] = {
     "chat": lambda reply_format, announce_submit: ChatAgent(),
+    "code": lambda reply_format, announce_submit: CodeAgent(reply_format),
     "toolcall": lambda reply_format, announce_submit: ToolCallAgent(),
 }
 

@@ -70,6 +70,13 @@ ENTRIES: tuple[Entry, ...] = (
         "envs.toolcall.tasks:load_tasks",
         "",
     ),
+    Entry(
+        "code",
+        "clawgym/Code-v0",
+        "envs.toolcall.code.env:CodeEnv",
+        "envs.toolcall.code.tasks:load_tasks",
+        "python",
+    ),
 )
 
 
