@@ -13,7 +13,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from rl.judge.types import Exchange, Judgement
 from rl.learner import Learner
 from rl.live import records
 from rl.live.assembly import Assembly
+from rl.live.backlog import Backlog
 from rl.live.patience import Patience
 from rl.live.teacher import Taught, Teacher
 from rl.metrics import Metrics
@@ -48,21 +49,6 @@ TEACHER_ATTEMPTS = 5
 MOST_READ = 500
 MOST_JUDGED_AT_ONCE = 8
 LONGEST_BACKOFF_S = 60.0
-SCORED = ("binary", "hybrid")  # methods that learn from a score
-HINTED = ("opd", "hybrid")  # methods that learn from a hint
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """A judged turn that no step has consumed.
-
-    Attributes:
-        signal: what was found.
-        since: monotonic seconds at which it became ready.
-    """
-
-    signal: TurnSignal
-    since: float
 
 
 class LiveLoop:
@@ -101,7 +87,7 @@ class LiveLoop:
         self._judge, self._teacher, self._ready = judge, teacher, ready
         self._reader = Reader(journal)
         self._cursors = {"turns": 0, "feedback": 0, "forgotten": 0}
-        self._waiting: dict[str, Waiting] = {}  # by episode id, in order of arrival
+        self.backlog = Backlog(config)
         self._taught: dict[str, TurnSignal] = {}
         self._exchanges: dict[str, Exchange] = {}  # of waiting turns, for late feedback
         self._replay: deque[list[str]] = deque()
@@ -128,7 +114,7 @@ class LiveLoop:
             async with asyncio.TaskGroup() as group:
                 self._spawn(group, self._follow(group))
                 self._spawn(group, self._keep_serving())
-                for name in self._waiting:
+                for name in self.backlog:
                     if self.assembly.num_feedback(records.turn_id(name)):
                         self._spawn(group, self._reconsider(records.turn_id(name)))
                 self._ready()
@@ -167,11 +153,11 @@ class LiveLoop:
         for name in self.store.group_ids():
             signal = self.store.signals(name).get(0)
             if signal is not None and name not in consumed and name not in replayed:
-                self._waiting[name] = Waiting(signal, now)
+                self.backlog.add(signal, self._turn(name), now)
         if known:
             log.info(
                 "%d judged turns on record, %d of them not yet learned from, %d wait for what "
-                "comes next", len(known), len(self._waiting), self.assembly.num_waiting,
+                "comes next", len(known), len(self.backlog), self.assembly.num_waiting,
             )  # fmt: skip
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
@@ -189,13 +175,12 @@ class LiveLoop:
 
     def status(self) -> dict[str, Any]:
         """Return where the run stands, for people and programs that wait for it."""
-        useful = sum(self._teaches(waiting.signal) for waiting in self._waiting.values())
         return {
             "step": self.learner.step,
             "version": self.learner.version,
             "awaiting_next_state": self.assembly.num_waiting,
             "being_judged": len(self._tasks) - STANDING_TASKS,
-            "ready_to_learn": useful,
+            "ready_to_learn": self.backlog.num_useful,
             "batch": self.config.chat.batch,
             "learning": self._busy,
             "stopped_learning": self._stopped,
@@ -239,7 +224,7 @@ class LiveLoop:
             await self.learner.written(partial(self.store.remove, names))
             for turn_id, name in zip(gone, names, strict=True):
                 self.assembly.remove(turn_id)
-                self._waiting.pop(name, None)
+                self.backlog.pop(name)
                 self._exchanges.pop(name, None)
 
     # ------------------------------------------------------------- what it was worth
@@ -255,7 +240,7 @@ class LiveLoop:
         if signal is None:
             return
         async with self._changed:
-            self._waiting[name] = Waiting(signal, time.monotonic())
+            self.backlog.add(signal, self._turn(name), time.monotonic())
             self._exchanges[name] = exchange
             self._changed.notify_all()
         if self.assembly.num_feedback(exchange.id) > len(exchange.feedback):
@@ -267,7 +252,7 @@ class LiveLoop:
         if name in self._judged_now:
             return  # seen once its judgement is there
         exchange = self.assembly.exchange(turn_id, self._exchanges.get(name))
-        if exchange is None or name not in self._waiting:
+        if exchange is None or name not in self.backlog:
             self.counts["late_feedback"] += 1
             log.info("feedback on a turn that was learned from already, or is not known: not used")
             return
@@ -275,9 +260,8 @@ class LiveLoop:
         if signal is None:
             return
         async with self._changed:
-            if name in self._waiting:
-                self._waiting[name] = Waiting(signal, self._waiting[name].since)
-                self._changed.notify_all()
+            self.backlog.change(signal)
+            self._changed.notify_all()
 
     async def _judged(self, exchange: Exchange, *, again: bool = False) -> TurnSignal | None:
         """Return what is kept of a turn; None when it was removed meanwhile, or when feedback that
@@ -354,7 +338,7 @@ class LiveLoop:
             except RunError as error:
                 await self._serve_on(error)
             for name in batch:
-                self._waiting.pop(name, None)
+                self.backlog.pop(name)
                 self._exchanges.pop(name, None)
             self._busy = False
             unused = "".join(f", {n} {reason}" for reason, n in taught.refused.items())
@@ -390,47 +374,23 @@ class LiveLoop:
             await self.fleet.push_quality(version, sum(given) / len(given), len(given))
 
     async def _take(self) -> list[str]:
-        """Wait until a batch is due, and return it with the turns that teach nothing."""
+        """Wait until a batch is due, and return it with the turns that teach nothing any more."""
         while self._replay:
             if kept := [name for name in self._replay.popleft() if self.store.group(name)]:
                 return kept
         async with self._changed:
-            while not (batch := self.due(time.monotonic())):
+            while not (batch := self.backlog.due(time.monotonic(), self.learner.version)):
                 try:
                     await asyncio.wait_for(self._changed.wait(), 1.0)
                 except TimeoutError:
                     continue
         return batch
 
-    def due(self, now: float) -> list[str]:
-        """Return the batch that is due by number or by age, or nothing; oldest replies first, in
-        whatever order they were judged."""
-        useful = [name for name, w in self._waiting.items() if self._teaches(w.signal)]
-        useful.sort(key=self._said_at)
-        settings = self.config.chat
-        oldest = min((self._waiting[name].since for name in useful), default=now)
-        if not useful or (len(useful) < settings.batch and now - oldest < settings.max_wait_s):
-            return []
-        rest = [name for name in self._waiting if name not in useful]
-        return useful[: settings.batch] + rest
-
-    def _teaches(self, signal: TurnSignal) -> bool:
-        """Whether a method may find something in a signal: a 0 takes no place in a batch."""
-        method = self.config.algorithm.name
-        return (method in SCORED and bool(signal.score)) or (
-            method in HINTED and bool(signal.hints)
-        )
-
     def _known(self, name: str) -> TurnSignal | None:
-        waiting = self._waiting.get(name)
-        return waiting.signal if waiting else self.store.signals(name).get(0)
+        return self.backlog.signal(name) or self.store.signals(name).get(0)
 
     def _turn(self, name: str) -> Turn | None:
         return self.assembly.get(records.turn_id(name))
-
-    def _said_at(self, name: str) -> float:
-        turn = self._turn(name)
-        return turn.created if turn else 0.0
 
     def _signals_of(self, episode: Episode) -> Mapping[int, TurnSignal]:
         signal = self._taught.get(episode.id)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rl.errors import ConfigError
-from rl.live.loop import HINTED, SCORED
+from rl.live.backlog import HINTED, SCORED
 from rl.settings import RunConfig
 
 log = logging.getLogger(__name__)

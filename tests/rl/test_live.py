@@ -16,7 +16,8 @@ from rl.judge.feedback import from_feedback
 from rl.judge.pipeline import Pipeline
 from rl.judge.types import Exchange, Judgement
 from rl.live import records, service
-from rl.live.loop import LiveLoop, Waiting
+from rl.live.backlog import Backlog
+from rl.live.loop import LiveLoop
 from rl.live.teacher import Teacher
 from rl.metrics import Metrics
 from rl.settings import RunConfig
@@ -120,14 +121,20 @@ def test_two_judged_turns_make_a_step_and_new_weights(tmp_path: Path) -> None:
     assert loop.assembly.num_waiting == 1
 
 
-def test_neutral_turns_take_no_place_but_go_with_the_batch(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
-        loop = live(tmp_path, FakeFleet(), store, ByWord(), config())
-        for name, score in (("a", 0), ("b", 1), ("c", 0), ("d", -1), ("e", 1)):
-            loop._waiting[f"chat:{name}"] = Waiting(TurnSignal(f"chat:{name}", 0, score), 0.0)
-        assert loop.due(1.0) == ["chat:b", "chat:d", "chat:a", "chat:c"]
-        del loop._waiting["chat:b"], loop._waiting["chat:d"], loop._waiting["chat:e"]
-        assert loop.due(1e9) == []
+def test_neutral_turns_take_no_place_and_stay_while_feedback_could_count() -> None:
+    """Bug prevented: a thumb given an hour later is of no use, its turn went with a batch."""
+    settings = config()
+    backlog = Backlog(settings)
+    for name, score in (("a", 0), ("b", 1), ("c", 0), ("d", -1), ("e", 1)):
+        backlog.add(TurnSignal(f"chat:{name}", 0, score), turn(name, ""), 0.0)
+    near, far = settings.rollout.max_staleness, settings.rollout.max_staleness + 1
+    assert backlog.due(1.0, near) == ["chat:b", "chat:d"]
+    assert backlog.due(1.0, far) == ["chat:b", "chat:d", "chat:a", "chat:c"]
+    backlog.change(TurnSignal("chat:a", 0, -1))
+    assert backlog.due(1.0, near) == ["chat:a", "chat:b"]
+    for name in "abde":
+        backlog.pop(f"chat:{name}")
+    assert backlog.due(1e9, near) == []
 
 
 def test_one_turn_is_learned_from_when_it_has_waited_long_enough(tmp_path: Path) -> None:
@@ -196,7 +203,7 @@ def test_late_feedback_changes_what_no_step_has_consumed(tmp_path: Path) -> None
         store = Store(tmp_path)
         loop = live(tmp_path, FakeFleet(), store, ByWord(), config())
         task = asyncio.create_task(loop.run())
-        while not loop._waiting:
+        while not len(loop.backlog):
             await asyncio.sleep(0.05)
         talk(tmp_path, feedback=[Feedback("t0", rating=-1)])
         while store.signals("chat:t0")[0].score != -1:
@@ -209,7 +216,7 @@ def test_late_feedback_changes_what_no_step_has_consumed(tmp_path: Path) -> None
     talk(tmp_path, *dialogue(2))
     store, loop = asyncio.run(asyncio.wait_for(play(), 30))
     assert store.signals("chat:t0")[0].reason.startswith("feedback")
-    assert loop._waiting["chat:t0"].signal.score == -1
+    assert getattr(loop.backlog.signal("chat:t0"), "score", None) == -1
 
 
 def test_feedback_that_comes_while_a_turn_is_judged_overrides(tmp_path: Path) -> None:
@@ -230,7 +237,7 @@ def test_feedback_between_two_lives_is_not_lost(tmp_path: Path) -> None:
         with Store(tmp_path) as store:
             loop = live(tmp_path, FakeFleet(), store, ByWord(), config())
             task = asyncio.create_task(loop.run())
-            while not loop._waiting:
+            while not len(loop.backlog):
                 await asyncio.sleep(0.05)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
