@@ -300,7 +300,7 @@ class TorchEngine:
             ids += rows[segment.row].ids[segment.start : upto].tolist()
             positions += range(segment.start, upto)
             adapters += [rows[segment.row].adapter] * segment.num
-        attend = CachedAttention(self._cache, lengths_B, plan.segments)
+        attend = CachedAttention(self._cache, lengths_B, plan.segments, plan.runs)
         hidden = self._model.hidden(
             torch.tensor(ids), torch.tensor(positions), attend, lora.step_lora(adapters)
         )

@@ -4,9 +4,16 @@ Rows being decoded are kept first and contiguous, so that one attention call cov
 finished sequence stays in its row as a cache for later prompts until the row is needed. Capacity
 grows by doubling; memory is touched only where tokens were written.
 
+Rows that begin with copies of the same keys and values (the members of a group) have that beginning
+read once for all of them: decoding is bound by memory, and at 48 rows of 1,000 tokens the cache is
+five times the weights of a 135M model. The two parts of a row's attention are put together by their
+log-sum-exps, as flash decoding does (Dao et al. 2023; Juravsky et al. 2024 for shared prefixes).
+
 Axes: ``_R`` row, ``_B`` row being decoded (0..B-1), ``_N`` tokens of a step laid end to end.
 """
 
+import functools
+import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +24,10 @@ from torch import Tensor
 from ..errors import EngineError
 from .llama import LlamaShape
 
+logger = logging.getLogger(__name__)
+
 FIRST_CAPACITY = 512
+WORTH_SHARING = 512  # positions that are not read again, for which two calls replace one
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,20 @@ class Segment:
     row: int
     start: int
     num: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """Decoded rows ``start..stop-1``, whose first ``shared`` positions hold the same."""
+
+    start: int
+    stop: int
+    shared: int = 0
+
+    @property
+    def saved(self) -> int:
+        """Positions that need not be read again."""
+        return self.shared * (self.stop - self.start - 1)
 
 
 class KVCache:
@@ -88,17 +112,23 @@ class CachedAttention:
         cache: the cache.
         lengths_B: tokens each decoded row holds before this step.
         segments: prompt stretches, in the order of their tokens after the first B.
+        runs: all decoded rows, in order; None takes them as sharing nothing.
     """
 
-    def __init__(self, cache: KVCache, lengths_B: list[int], segments: list[Segment]) -> None:
+    def __init__(
+        self,
+        cache: KVCache,
+        lengths_B: list[int],
+        segments: list[Segment],
+        runs: list[Run] | None = None,
+    ) -> None:
         self._k, self._v, self._shape = cache._k, cache._v, cache._shape
         self._segments = segments
         self._num_rows = len(lengths_B)
         self._rows_B = torch.arange(self._num_rows)
         self._lengths_B = torch.tensor(lengths_B, dtype=torch.long)
-        self._longest = max(lengths_B, default=0) + 1
-        beyond = torch.arange(self._longest) > self._lengths_B.unsqueeze(1)
-        self._mask = torch.zeros(beyond.shape).masked_fill_(beyond, -torch.inf)[:, None, None]
+        whole = [Run(0, self._num_rows)] if lengths_B else []
+        self._runs = [(run, self._mask(run)) for run in (runs if runs is not None else whole)]
         self._causal = [_causal(segment) for segment in segments]
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -108,23 +138,68 @@ class CachedAttention:
         if num:
             k_cache[self._rows_B, :, self._lengths_B] = k[:num]
             v_cache[self._rows_B, :, self._lengths_B] = v[:num]
+        for run, mask in self._runs:
+            here = slice(run.start, run.stop)
             # the query heads that share a key head are laid out as query rows
-            mixed = F.scaled_dot_product_attention(
-                q[:num].view(num, s.num_kv_heads, -1, s.head_dim),
-                k_cache[:num, :, : self._longest],
-                v_cache[:num, :, : self._longest],
-                attn_mask=self._mask,
-            )
-            out[:num] = mixed.reshape(num, -1)
+            queries = q[here].view(run.stop - run.start, s.num_kv_heads, -1, s.head_dim)
+            attend = _shared_attention if run.shared else _plain_attention
+            mixed = attend(queries, k_cache[here], v_cache[here], mask, run.shared)
+            out[here] = mixed.reshape(len(mixed), -1)
         at = num
-        for segment, mask in zip(self._segments, self._causal, strict=True):
+        for segment, causal in zip(self._segments, self._causal, strict=True):
             upto, here = segment.start + segment.num, slice(at, at + segment.num)
             keys, values = k_cache[segment.row, :, :upto], v_cache[segment.row, :, :upto]
             keys[:, segment.start :] = k[here].transpose(0, 1)
             values[:, segment.start :] = v[here].transpose(0, 1)
-            out[here] = causal_attention(q[here], keys, values, mask)
+            out[here] = causal_attention(q[here], keys, values, causal)
             at += segment.num
         return out
+
+    def _mask(self, run: Run) -> Tensor:
+        """Return [rows, 1, 1, positions from ``shared`` on], minus infinity beyond a row's end."""
+        lengths = self._lengths_B[run.start : run.stop].unsqueeze(1)
+        position = torch.arange(run.shared, int(lengths.max()) + 1)
+        mask = torch.zeros(len(lengths), len(position))
+        return mask.masked_fill_(position > lengths, -torch.inf)[:, None, None]
+
+
+def _plain_attention(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, _: int) -> Tensor:
+    """Return [rows, kv_heads, queries, dim] for q of that shape over the rows' own caches."""
+    longest = mask.shape[-1]
+    return F.scaled_dot_product_attention(
+        q, keys[:, :, :longest], values[:, :, :longest], attn_mask=mask
+    )
+
+
+def _shared_attention(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, shared: int) -> Tensor:
+    """As ``_plain_attention``, reading the first ``shared`` positions of the first row only."""
+    rows, kv_heads, queries, dim = q.shape
+    upto = shared + mask.shape[-1]
+    together = q.transpose(0, 1).reshape(1, kv_heads, rows * queries, dim)
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    common, common_lse = flash(together, keys[:1, :, :shared], values[:1, :, :shared])
+    own, own_lse = flash(
+        q, keys[:, :, shared:upto], values[:, :, shared:upto], 0.0, False, attn_mask=mask
+    )
+    common = common.view(kv_heads, rows, queries, dim).transpose(0, 1)
+    common_lse = common_lse.view(kv_heads, rows, queries).transpose(0, 1)
+    share = torch.sigmoid(common_lse - own_lse).unsqueeze(-1)
+    mixed: Tensor = own.lerp(common, share)
+    return mixed
+
+
+@functools.cache
+def can_share() -> bool:
+    """Return whether this torch gives the log-sum-exp of an attention, and gives it right."""
+    q, keys, values = torch.randn(3, 2, 2, 8), torch.randn(3, 2, 5, 8), torch.randn(3, 2, 5, 8)
+    keys[:, :, :3], values[:, :, :3] = keys[0, :, :3].clone(), values[0, :, :3].clone()
+    mask = torch.zeros(3, 1, 1, 5)
+    try:
+        found = _shared_attention(q, keys, values, mask[..., 3:], 3)
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        logger.info("shared beginnings are read once per row: %s", error)
+        return False
+    return bool(torch.allclose(found, _plain_attention(q, keys, values, mask, 0), atol=1e-5))
 
 
 def causal_attention(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:

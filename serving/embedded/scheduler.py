@@ -13,14 +13,22 @@ Left out: preemption; a request that was admitted keeps its row until it ends.
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 from .calls import Ids, Request
-from .kv_cache import KVCache, Segment
+from .kv_cache import WORTH_SHARING, KVCache, Run, Segment, can_share
 from .lora import Adapter
 
 WORTH_WAITING = 8  # prompt tokens saved for which a request waits for another's prompt
+
+
+@dataclass(eq=False)
+class Beginning:
+    """The first ``length`` positions of all rows that name it are copies of one another."""
+
+    length: int
 
 
 @dataclass(eq=False)
@@ -34,6 +42,7 @@ class Row:
     key: tuple[str, int] | None = None  # of the adapter it was computed under, and its load
     stale: bool = False  # some keys and values are of older weights
     used_at: int = 0
+    group: "Beginning | None" = None
 
     @property
     def adapter(self) -> Adapter | None:
@@ -46,12 +55,21 @@ class Row:
         self.ids[: self.known] = request.prompt_ids
         self.computed, self.request, self.stale, self.used_at = num_cached, request, False, now
         self.key = request.key
+        if self.group is not None and self.group.length > num_cached:
+            self.group = None  # what it shared is computed anew
         request.num_cached = num_cached
+
+    def join(self, source: "Row", num_copied: int) -> None:
+        """Note that the first ``num_copied`` positions were copied from another row."""
+        group = source.group
+        if group is None or num_copied >= 2 * group.length:
+            group = source.group = Beginning(num_copied)
+        self.group = group if group.length <= num_copied else None
 
     def forget(self) -> None:
         """Drop the contents."""
         self.known = self.computed = 0
-        self.request, self.stale = None, False
+        self.request, self.stale, self.group = None, False, None
 
 
 @dataclass(frozen=True)
@@ -60,6 +78,7 @@ class Plan:
 
     num_decoding: int
     segments: list[Segment]
+    runs: list[Run]
 
 
 class Scheduler:
@@ -103,7 +122,7 @@ class Scheduler:
             max((row.known for row in self.rows[: self.num_active]), default=0),
             [row.computed for row in self.rows],
         )
-        return Plan(self.num_decoding, segments)
+        return Plan(self.num_decoding, segments, self._runs())
 
     def finish(self, index: int) -> None:
         """Free the row of an ended request; its tokens stay as a prefix cache unless stale."""
@@ -140,6 +159,21 @@ class Scheduler:
             row.forget()
         self.num_decoding = self.num_prefilling = 0
         return requests
+
+    def _runs(self) -> list[Run]:
+        """Cut the decoding rows into runs: those that share a beginning worth it, and the rest."""
+        runs: list[Run] = []
+        start = 0
+        for _, together in groupby(self.rows[: self.num_decoding], lambda row: id(row.group)):
+            group = self.rows[start].group
+            stop = start + len(list(together))
+            run = Run(start, stop, group.length if group is not None else 0)
+            start = stop
+            if run.saved < WORTH_SHARING or not can_share():
+                first = runs.pop().start if runs and not runs[-1].shared else run.start
+                run = Run(first, stop)
+            runs.append(run)
+        return runs
 
     def _ready(self, index: int) -> bool:
         row = self.rows[index]
@@ -202,6 +236,7 @@ class Scheduler:
             if shared:
                 self._cache.copy(source, target, shared)
                 self.rows[source].used_at = self._clock
+                self.rows[target].join(self.rows[source], shared)
         self.rows[target].start(request, shared, self._clock)
 
 
