@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from rl import attention
 from rl.errors import RunError
 from rl.packing import PackedBatch
 from rl.settings import LoraConfig
@@ -55,7 +56,7 @@ class Policy:
 
         transformers_logging.disable_progress_bar()
         model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, attn_implementation="sdpa"
+            folder, dtype=torch.float32, attn_implementation=attention.register()
         )
         if activation_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -179,12 +180,13 @@ class Policy:
 
     def _hidden(self, model: Any, batch: PackedBatch) -> torch.Tensor:
         """Run the backbone over the tree; [N, hidden]."""
-        mask_NN = torch.from_numpy(batch.mask_NN).to(self.device)
+        tree = attention.Tree(batch.blocks, batch.positions_N, self.device, self.dtype)
         output = self._backbone(model)(
             input_ids=torch.from_numpy(batch.token_ids_N)[None].to(self.device),
             position_ids=torch.from_numpy(batch.positions_N)[None].to(self.device),
-            attention_mask=mask_NN[None, None],
+            attention_mask=None,
             use_cache=False,
+            tree=tree,
         )
         hidden: torch.Tensor = output.last_hidden_state[0]
         return hidden

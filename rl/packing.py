@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rl.blocks import Block, Segment, blocks
 from rl.errors import SampleError
-from rl.types import TERMS, BoolArray, FloatArray, IntArray, Sample, Term, TopK
+from rl.types import TERMS, FloatArray, IntArray, Sample, Term, TopK
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class PackedBatch:
     Attributes:
         token_ids_N: token of each node.
         positions_N: depth of each node: its rotary position.
-        mask_NN: True where the row's node attends to the column's (itself and its ancestors).
+        blocks: which node attends to which (itself and its ancestors).
         source_E: node whose output predicts the trained token.
         target_E: the trained token's id.
         sample_E: index into the step's samples.
@@ -38,7 +39,7 @@ class PackedBatch:
 
     token_ids_N: IntArray
     positions_N: IntArray
-    mask_NN: BoolArray
+    blocks: tuple[Block, ...]
     source_E: IntArray
     target_E: IntArray
     sample_E: IntArray
@@ -64,8 +65,8 @@ class _Tree:
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
-        self.parents: list[int] = []
         self.depths: list[int] = []
+        self.segments: list[Segment] = []
         self._children: dict[tuple[int, int], int] = {}
 
     def missing(self, tokens: Sequence[int]) -> int:
@@ -80,60 +81,71 @@ class _Tree:
 
     def path(self, tokens: Sequence[int]) -> list[int]:
         """Add a sequence; return its nodes, root first."""
-        node, nodes = -1, []
+        node, nodes, first = -1, [], len(self.tokens)
         for depth, token in enumerate(tokens):
             child = self._children.get((node, token))
             if child is None:
                 child = len(self.tokens)
                 self._children[node, token] = child
                 self.tokens.append(token)
-                self.parents.append(node)
                 self.depths.append(depth)
             node = child
             nodes.append(node)
+        if len(self.tokens) > first:
+            above_A = np.asarray(nodes[: self.depths[first]], np.int64)
+            self.segments.append(Segment(first, len(self.tokens), above_A))
         return nodes
 
-    def mask(self) -> BoolArray:
-        """Return the ancestor-or-self relation."""
-        size = len(self.tokens)
-        mask_NN = np.zeros((size, size), np.bool_)
-        for node, parent in enumerate(self.parents):
-            if parent >= 0:
-                mask_NN[node, : parent + 1] = mask_NN[parent, : parent + 1]
-            mask_NN[node, node] = True
-        return mask_NN
 
-
-def pack(samples: Sequence[Sample], token_budget: int) -> list[PackedBatch]:
+def pack(samples: Sequence[Sample], token_budget: int, share: bool = True) -> list[PackedBatch]:
     """Cut a step's samples into micro-batches of at most ``token_budget`` distinct tokens.
 
-    Samples that share a group stay together where they fit. A sample longer than the budget gets a
-    micro-batch of its own. Samples without an active token are left out.
+    A group that fits into a micro-batch is not cut: its prompt would be computed twice. A sample
+    longer than the budget gets a micro-batch of its own. Samples without an active token are left
+    out.
+
+    Args:
+        share: False gives every sample a micro-batch of its own, for models whose state cannot
+            branch.
 
     Raises:
         SampleError: a sample's first token carries loss, or a distilled one has no teacher.
     """
-    batches: list[PackedBatch] = []
+    cuts: list[list[int]] = []
     tree, members = _Tree(), list[int]()
-    for index in _by_group(samples):
-        tokens = samples[index].token_ids_L.tolist()
-        if members and len(tree.tokens) + tree.missing(tokens) > token_budget:
-            batches.append(_flatten(samples, members))
+    for group in _by_group(samples):
+        whole = num_distinct([samples[index] for index in group])
+        fits = len(tree.tokens) + whole <= token_budget
+        if members and not fits and whole <= token_budget:
+            cuts.append(members)
             tree, members = _Tree(), []
-        tree.path(tokens)
-        members.append(index)
+        for index in group:
+            tokens = samples[index].token_ids_L.tolist()
+            if members and (not share or len(tree.tokens) + tree.missing(tokens) > token_budget):
+                cuts.append(members)
+                tree, members = _Tree(), []
+            tree.path(tokens)
+            members.append(index)
     if members:
-        batches.append(_flatten(samples, members))
-    return batches
+        cuts.append(members)
+    return [_flatten(samples, members) for members in cuts]
 
 
-def _by_group(samples: Sequence[Sample]) -> Iterable[int]:
-    """Yield indices of trainable samples, groups together, in order of first appearance."""
-    order: dict[str, int] = {}
+def num_distinct(samples: Iterable[Sample]) -> int:
+    """Return how many distinct prefixes, that is tokens to compute, samples have together."""
+    tree = _Tree()
     for sample in samples:
-        order.setdefault(sample.group_id, len(order))
-    indices = [i for i, sample in enumerate(samples) if sample.active_L.any()]
-    return sorted(indices, key=lambda i: (order[samples[i].group_id], i))
+        tree.path(sample.token_ids_L.tolist())
+    return len(tree.tokens)
+
+
+def _by_group(samples: Sequence[Sample]) -> list[list[int]]:
+    """Return indices of trainable samples by group, in order of first appearance."""
+    groups: dict[str, list[int]] = {sample.group_id: [] for sample in samples}
+    for index, sample in enumerate(samples):
+        if sample.active_L.any():
+            groups[sample.group_id].append(index)
+    return list(groups.values())
 
 
 @dataclass
@@ -159,7 +171,7 @@ def _flatten(samples: Sequence[Sample], members: Sequence[int]) -> PackedBatch:
     return PackedBatch(
         token_ids_N=np.asarray(tree.tokens, np.int64),
         positions_N=np.asarray(tree.depths, np.int64),
-        mask_NN=tree.mask(),
+        blocks=blocks(tree.segments),
         source_E=source_E,
         target_E=target_E,
         sample_E=sample_E,

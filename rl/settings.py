@@ -17,7 +17,11 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 class TasksConfig(Section):
     """Which tasks are played."""
 
-    path: str | None = Field(None, description="JSONL file of tasks; default: the built-in set")
+    path: str | None = Field(
+        None,
+        description="JSONL file of tasks, or directory of public ones; default: the built-in set",
+    )
+    base: str = Field("", description="image in place of a public task's FROM that cannot be had")
     levels: tuple[str, ...] = Field((), description="levels to train on; empty: all")
     families: tuple[str, ...] = Field((), description="families to train on; empty: all")
     limit: int | None = Field(None, ge=1, description="most training tasks")
@@ -88,7 +92,7 @@ class LoraConfig(Section):
 class TrainerConfig(Section):
     """How the batch is computed."""
 
-    token_budget: int = Field(512, ge=64, description="distinct tokens per micro-batch")
+    token_budget: int = Field(1024, ge=64, description="distinct tokens per micro-batch")
     logit_chunk: int = Field(512, ge=1, description="positions whose logits exist at once")
     threads: int | None = Field(None, ge=1, description="CPU threads; default: all cores")
     activation_checkpointing: bool = Field(False, description="recompute to save memory")

@@ -101,10 +101,11 @@ class Trainer:
             return StepMetrics(counts)
         try:
             tally = self._accumulate(batches, usable, version)
+            values = {"gradient_s": time.monotonic() - started}
             norm = float(
                 torch.nn.utils.clip_grad_norm_(self.policy.trainable, self.optim.max_grad_norm)
             )
-            values = _values(tally, batches, version) | self.guards.measure(usable)
+            values |= _values(tally, batches, version) | self.guards.measure(usable)
             values |= counts | {"grad_norm": norm}
             self._refuse(values, tally, batches, version)
             rate = self.learning_rate(self.step_index) if lr is None else lr
