@@ -93,6 +93,8 @@ class TorchEngine:
         self._version = 0
         self._paused = False
         self._closed = False
+        self._num_loading = 0
+        self._is_fresh = False  # no step was taken since the weights changed
         self._woken = False  # a request was cancelled
         self._inbox: deque[Request | ScoreJob | Call] = deque()
         self._changed = threading.Condition()
@@ -151,8 +153,11 @@ class TorchEngine:
         return job.future
 
     def load(self, update: Path, version: int) -> None:
-        """Replace weights in place; see ``Engine.load``."""
-        tensors = weights.read(Path(update), self._model.params)
+        """Replace weights in place; see ``Engine.load``.
+
+        Meanwhile, and in the first step with the new weights, prompts wait and replies go on: steps
+        are short then, so the load begins soon and its first token comes soon.
+        """
 
         def swap() -> None:
             if version < self._version:
@@ -162,9 +167,17 @@ class TorchEngine:
             self._model.refresh(tensors)
             self._version = version
             self._counts["loads"] += 1
+            self._is_fresh = True
             self._scheduler.weights_changed()
 
-        self._call(swap)
+        with self._changed:
+            self._num_loading += 1
+        try:
+            tensors = weights.read(Path(update), self._model.params)
+            self._call(swap)
+        finally:
+            with self._changed:
+                self._num_loading -= 1
 
     def load_adapter(self, name: str, path: Path, version: int) -> None:
         """Load or replace a LoRA adapter; see ``Engine.load_adapter``."""
@@ -282,7 +295,8 @@ class TorchEngine:
 
     def _step(self) -> None:
         started = time.perf_counter()
-        plan = self._scheduler.plan()
+        plan = self._scheduler.plan(hurry=self._num_loading > 0 or self._is_fresh)
+        self._is_fresh = False
         if plan.num_decoding or plan.segments:
             self._compute(plan)
             self._counts["steps"] += 1

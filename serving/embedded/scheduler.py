@@ -21,6 +21,7 @@ from .calls import Ids, Request
 from .kv_cache import WORTH_SHARING, KVCache, Run, Segment, can_share
 from .lora import Adapter
 
+MOST_HURRIED = 8  # steps in a row that leave prompts aside
 WORTH_WAITING = 8  # prompt tokens saved for which a request waits for another's prompt
 
 
@@ -95,14 +96,19 @@ class Scheduler:
         self.num_decoding = 0
         self.num_prefilling = 0
         self._clock = 0
+        self._hurried = 0
 
     @property
     def num_active(self) -> int:
         """Rows that hold a request."""
         return self.num_decoding + self.num_prefilling
 
-    def plan(self) -> Plan:
-        """Seat what can be seated and say what to compute; an empty plan means no work."""
+    def plan(self, hurry: bool = False) -> Plan:
+        """Seat what can be seated and say what to compute; an empty plan means no work.
+
+        Args:
+            hurry: decode alone, so that the step is short; not many times in a row.
+        """
         self._clock += 1
         self._admit()
         for index in range(self.num_decoding, self.num_active):
@@ -110,14 +116,17 @@ class Scheduler:
                 self._swap(index, self.num_decoding)
                 self.num_decoding += 1
                 self.num_prefilling -= 1
+        self._hurried = self._hurried + 1 if hurry and self.num_decoding else 0
         segments: list[Segment] = []
-        budget = self._prefill_tokens
+        budget = 0 if 0 < self._hurried <= MOST_HURRIED else self._prefill_tokens
         for index in range(self.num_decoding, self.num_active):
             row = self.rows[index]
             num = min(budget, row.known - 1 - row.computed)
             if num > 0:
                 segments.append(Segment(index, row.computed, num))
                 budget -= num
+        if self._hurried > MOST_HURRIED:
+            self._hurried = 0
         self._cache.reserve(
             max((row.known for row in self.rows[: self.num_active]), default=0),
             [row.computed for row in self.rows],

@@ -122,3 +122,20 @@ def test_samples_of_one_prompt_have_the_log_probs_of_scoring(tiny: Path) -> None
             )
     finally:
         engine.close()
+
+
+def test_prompts_wait_for_a_load_and_not_for_ever() -> None:
+    """A step of 256 prompt tokens kept new weights waiting; endless loads starve no prompt."""
+    scheduler = _scheduler()
+    _seated(scheduler, PROMPT)
+    scheduler.waiting.append(Request(np.asarray([4] * 300, dtype=np.int32), Sampling(), seed=0))
+    plans = [scheduler.plan(hurry=True) for _ in range(20)]
+    assert all(plan.num_decoding for plan in plans)
+    assert not plans[0].segments
+    assert sum(bool(plan.segments) for plan in plans) == 2
+
+
+def test_prompts_do_not_wait_for_a_load_when_nothing_is_decoded() -> None:
+    scheduler = _scheduler()
+    scheduler.waiting.append(Request(np.asarray(PROMPT, dtype=np.int32), Sampling(), seed=0))
+    assert scheduler.plan(hurry=True).segments
