@@ -4,6 +4,7 @@ Measured in processor time of this process, so that other load on the machine do
 ``call check`` validates a call's JSON text against a nested schema with a pattern; its peer is
 ``jsonschema.Draft202012Validator``, compiled once too, behind Python's own JSON reader.
 ``step`` is the mean over episodes played by the solutions of all tasks, without ``reset``.
+Where an engine answers, interpreters and MCP servers in sandboxes follow, in wall-clock time.
 """
 
 import json
@@ -13,7 +14,9 @@ from time import process_time
 
 from jsonschema import Draft202012Validator
 
+from benchmarks.perf import interpreters, mcp_calls
 from benchmarks.perf.rows import Row
+from envs.errors import MissingDependency
 from envs.toolcall.env import ToolCallEnv
 from envs.toolcall.tasks import load_tasks
 from envs.toolcall.tools import Tool, check_call
@@ -39,7 +42,15 @@ def run(quick: bool) -> list[Row]:
     tasks = random.Random(0).sample(load_tasks(), num_tasks)
     for world in ("script", "shop"):
         rows += _episodes(world, [task for task in tasks if task.data["world"] == world])
-    return rows
+    return rows + _sandboxed(quick)
+
+
+def _sandboxed(quick: bool) -> list[Row]:
+    """Measure what needs sandboxes; a machine without them gets rows that say what is missing."""
+    try:
+        return [*interpreters.run(quick), *mcp_calls.run(quick)]
+    except MissingDependency as error:
+        return [Row("toolcall", "interpreters, MCP calls", "ms", None, None, str(error))]
 
 
 def _checks(case: str, name: str, arguments: str, count: int) -> Row:
