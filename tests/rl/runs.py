@@ -24,6 +24,7 @@ TINY = [
     "evaluation.releases=false",
     "checkpoint.every=1",
 ]
+NEVER_SAVED = [*TINY[:-1], "checkpoint.every=1000"]  # but at the end
 
 
 class Run:

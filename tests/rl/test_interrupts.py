@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rl.runs import ROOT, TINY, Run
+from tests.rl.runs import NEVER_SAVED, ROOT, TINY, Run
 
 WAITING = """
 import asyncio, os, signal, sys
@@ -115,8 +115,7 @@ def test_sigterm_of_a_run_that_starts_up(tmp_path: Path, moment: float) -> None:
 def test_sigterm_in_training_saves_and_two_more_signals_stop_at_once(tmp_path: Path) -> None:
     """The same run, stopped by SIGTERM, resumed, and stopped by an impatient hand."""
     folder = tmp_path / "late"
-    settings = [*TINY, "checkpoint.every=1000"]
-    with Run(folder, "env=terminal", f"run={folder}", "optim.steps=500", *settings) as run:
+    with Run(folder, "env=terminal", f"run={folder}", "optim.steps=500", *NEVER_SAVED) as run:
         run.until(lambda: len(run.steps()) >= 1)
         run.process.send_signal(signal.SIGTERM)
         assert run.wait(120) == 130, run.text()

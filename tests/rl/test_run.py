@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rl.runs import ROOT, TINY, Run, children, sandboxes
+from tests.rl.runs import NEVER_SAVED, ROOT, TINY, Run, children, sandboxes
 
 pytestmark = [pytest.mark.docker, pytest.mark.ray, pytest.mark.slow]
 
@@ -56,8 +56,7 @@ def test_killed_driver_leaves_no_container_and_resume_goes_on(tmp_path: Path) ->
 def test_interrupt_saves_and_names_the_way_on(tmp_path: Path) -> None:
     """Ctrl-C: exit 130, a checkpoint, a report, no container, and the command to continue."""
     folder = tmp_path / "interrupted"
-    settings = [*TINY, "checkpoint.every=1000"]
-    with Run(folder, "env=terminal", f"run={folder}", "optim.steps=500", *settings) as run:
+    with Run(folder, "env=terminal", f"run={folder}", "optim.steps=500", *NEVER_SAVED) as run:
         run.until(lambda: len(run.steps()) >= 1)
         run.process.send_signal(signal.SIGINT)
         assert run.wait(120) == 130, run.text()

@@ -15,7 +15,7 @@ from rl.space import no_space
 from rl.store import Store
 from tests.rl.disks import fill, small_disk
 from tests.rl.records import episode, turn
-from tests.rl.runs import TINY, Run
+from tests.rl.runs import NEVER_SAVED, Run
 
 
 def test_other_failures_keep_their_names(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_store_on_a_full_disk_cannot_be_opened(tmp_path: Path) -> None:
 def test_run_that_fills_its_disk_says_how_to_go_on_and_does(tmp_path: Path) -> None:
     """One line with the place and the remedy; with space again the same run goes on."""
     with small_disk(tmp_path / "run", 64) as folder:
-        settings = [*TINY, "optim.steps=400", "checkpoint.every=1000"]
+        settings = [*NEVER_SAVED, "optim.steps=400"]
         with Run(folder, "env=terminal", f"run={folder}", *settings) as run:
             run.until(lambda: len(run.steps()) >= 1)
             filler = fill(folder, but=1 << 16)
