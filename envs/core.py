@@ -58,6 +58,11 @@ class TaskEnv(gymnasium.Env[Observation, str], Generic[Observation]):
     def oracle(self, task: Task) -> Sequence[str]:
         """Return actions that solve the task."""
 
+    def solve(self) -> bool:
+        """Have the running task's own reference solution do its work, where that is no list of
+        actions; False when there is none. Called before each of ``oracle``'s actions."""
+        return False
+
     @abstractmethod
     def grade(self) -> Verdict:
         """Return the verdict on what was done so far: for an episode ended from outside.

@@ -6,6 +6,7 @@ templates where both exist, so that every run and every phase sees the same ones
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from envs.types import Task
 from rl.errors import ConfigError
@@ -31,7 +32,7 @@ def select(config: RunConfig) -> TaskSets:
 
     source = config.tasks.path or config.env
     if config.tasks.path and not config.tasks.path.endswith(".jsonl"):
-        raise ConfigError(f"tasks.path={config.tasks.path}: a task set is a .jsonl file")
+        return _of_directory(config, config.tasks.path)
     try:
         train = load(
             source,
@@ -63,6 +64,39 @@ def select(config: RunConfig) -> TaskSets:
     if not chosen:
         raise ConfigError(f"no held-out task has evaluation.levels={list(levels or [])}")
     return TaskSets(_limited(config, train), _limited(config, chosen))
+
+
+def _of_directory(config: RunConfig, path: str) -> TaskSets:
+    """Split a directory of public tasks: every fifth is held out, and so is what carries a canary,
+    which says that it is never to be trained on."""
+    from envs.errors import TaskError
+    from envs.tasks.loading import load
+
+    if not Path(path).is_dir():
+        raise ConfigError(f"tasks.path={path}: give a .jsonl file or a directory of public tasks")
+    try:
+        tasks = load(
+            str(Path(path).resolve()),
+            levels=config.tasks.levels or None,
+            families=config.tasks.families or None,
+            base=config.tasks.base,
+        )
+    except TaskError as error:
+        raise ConfigError(f"tasks: {error}") from error
+    if strangers := {task.env for task in tasks} - {config.env}:
+        raise ConfigError(f"{path} holds tasks of {sorted(strangers)}, not of env={config.env}")
+    playable = [task for task in tasks if not task.data.get("unsupported")]
+    free = [task for task in playable if "canary" not in task.tags]
+    held = free[4::5] or free[-1:]
+    train = [replace(task, split="train") for task in free if task not in held]
+    if not train:
+        raise ConfigError(f"{path} holds {len(free)} tasks to train on: give at least two that "
+                          "carry no canary and need nothing unsupported")  # fmt: skip
+    heldout = [task for task in playable if task not in free or task in held]
+    return TaskSets(
+        _limited(config, train[: config.tasks.limit]),
+        _limited(config, heldout[: config.evaluation.tasks]),
+    )
 
 
 def _balanced(tasks: Sequence[Task], count: int) -> list[Task]:

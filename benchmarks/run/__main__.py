@@ -17,10 +17,11 @@ from benchmarks.run.settings import parse
 from envs.words import UsageError
 
 USAGE = """\
-python -m benchmarks.run suite=NAME|FILE.jsonl model=URL|NAME|FOLDER [key=value…]
+python -m benchmarks.run suite=NAME|FILE.jsonl|DIR model=URL|NAME|FOLDER [key=value…]
 python -m benchmarks.run resume=FOLDER
 
-  suite         an environment (terminal, swe, chat, …) or a task set in a .jsonl file
+  suite         an environment (terminal, swe, chat, …), a task set in a .jsonl file, or a directory
+                of public tasks (Harbor, Terminal-Bench)
   model         the base URL of an OpenAI-compatible server, or a model to be served for this run:
                 smollm2-135m, a folder in Hugging Face layout, a hub id
   name          what the model is called in results; default: its own name
@@ -29,6 +30,7 @@ python -m benchmarks.run resume=FOLDER
 
   split         heldout, or train
   levels, families  a list, such as levels=[easy,hard]; default: all
+  base          image that stands in where a public task's FROM cannot be had; the result says so
   n             0: most tasks, drawn by seed; 0 is all
   k             1: samples per task
   seed          0: of the draw, the worlds and the sampling
@@ -36,7 +38,7 @@ python -m benchmarks.run resume=FOLDER
   max_reply_tokens  256
   max_steps     0: actions per episode, 0 is what the task says
   max_parse_errors  3: replies without an action in a row that end an episode
-  time_limit_s  300: of an episode's commands
+  time_limit_s  300: of an episode's commands, where the task states none for its agent
   reply_timeout_s   120: longest wait for one reply
   reply_format  plain: the reply is the command; fenced: one fenced block is
   finish        submit: the agent says when it is done; solved: it ends once solved

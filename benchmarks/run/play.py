@@ -68,7 +68,15 @@ class Rules:
         """Return how long an episode may take before its worker is held to be stuck."""
         settings = self.settings
         waits = task.limits.max_steps * settings.reply_timeout_s
-        return settings.time_limit_s + waits + task.limits.verifier_timeout_s + SET_UP_S
+        return self.limits(task).time_limit_s + waits + task.limits.verifier_timeout_s + SET_UP_S
+
+    def limits(self, task: Task) -> EpisodeLimits:
+        """Return the loop's limits; the time that a public task states for its agent counts."""
+        settings = self.settings
+        stated = (task.data.get("limits") or {}).get("agent_timeout_s")
+        return EpisodeLimits(
+            settings.max_parse_errors, stated or settings.time_limit_s, settings.reply_timeout_s
+        )
 
     def assignment(self, attempt: Attempt) -> Assignment:
         """Return what the episode loop is to play."""
@@ -101,9 +109,6 @@ class Player:
         self.slots = settings.episodes_per_worker
         self._chat = None if policy else ChatPolicy(rules.endpoint)
         self._policy: Policy = policy or self._chat  # type: ignore[assignment]  # one of the two
-        self._limits = EpisodeLimits(
-            settings.max_parse_errors, settings.time_limit_s, settings.reply_timeout_s
-        )
         self._threads = ThreadPoolExecutor(self.slots + 2, thread_name_prefix=worker)
         self._pool: Any = None
 
@@ -116,7 +121,7 @@ class Player:
         env = self._env(task)
         try:
             assignment = self.rules.assignment(attempt)
-            episode = await play(env, agent, self._policy, assignment, self._limits)
+            episode = await play(env, agent, self._policy, assignment, self.rules.limits(task))
             patch = None
             if episode.reward is not None and hasattr(env, "patch"):
                 patch = await loop.run_in_executor(None, _patch, env, task)

@@ -23,6 +23,8 @@ from benchmarks.run.progress import Progress, clock
 from benchmarks.run.records import Journal, Record
 from benchmarks.run.schedule import EverythingFails, Patience, Schedule
 from benchmarks.run.settings import Settings, new, resumed
+from envs.errors import EnvError, TaskError
+from envs.terminal.formats.playable import is_public, require_playable
 from envs.types import Task
 from envs.words import UsageError
 
@@ -42,11 +44,11 @@ def run(given: dict[str, Any]) -> int:
     kept = read_facts(Path(given["resume"])) if "resume" in given else None
     settings = new(given) if kept is None else resumed(Settings.from_json(kept["settings"]), given)
     folder = Path(settings.folder).resolve()
-    if kept is None and not settings.suite.endswith(".jsonl"):
+    if kept is None and not settings.suite.endswith(".jsonl") and "/" not in settings.suite:
         complete(settings.suite)
     tasks = select(settings)
     with owned(folder, fresh=kept is None):
-        prepare(tasks)
+        tasks = prepare(tasks)
         with model_of(settings) as (endpoint, model):
             facts = describe(settings, tasks, model, kept)
             write_whole(folder / "run.json", json.dumps(facts, indent=1) + "\n")
@@ -80,21 +82,24 @@ def select(settings: Settings) -> list[Task]:
         families=settings.families or None,
         limit=settings.n or None,
         seed=settings.seed,
+        base=settings.base,
     )
     if settings.temperature == 0 and settings.k > 1:
         log.warning("temperature=0: the %d samples of a task are likely the same", settings.k)
     return tasks
 
 
-def prepare(tasks: Sequence[Task]) -> None:
-    """Have images ready before anything is started.
+def prepare(tasks: Sequence[Task]) -> list[Task]:
+    """Have images ready before anything is started; returns the tasks that can be played. Public
+    tasks that need what is not offered, or whose image cannot be built, are refused by name.
 
     Raises:
         MissingDependency: no Docker, or no image can be had.
+        TaskError: no task is left.
     """
-    names = sorted({task.image for task in tasks if task.image})
-    if not names:
-        return
+    names = sorted({task.image for task in tasks if task.image and not is_public(task)})
+    if not any(task.image for task in tasks):
+        return list(tasks)
     from envs import images
     from envs.sandbox.reaper import reap
 
@@ -105,6 +110,23 @@ def prepare(tasks: Sequence[Task]) -> None:
             images.ensure(name)
         else:
             images.resolve(name)
+    playable = [task for task in tasks if not is_public(task) or _is_ready(task)]
+    if not playable:
+        raise TaskError(f"none of the {len(tasks)} tasks can be played here; reasons are above")
+    return playable
+
+
+def _is_ready(task: Task) -> bool:
+    """Have a public task's image; say why it cannot be played."""
+    from envs.terminal.formats.tasks import have_image
+
+    try:
+        require_playable(task)
+        have_image(task)
+    except EnvError as error:
+        log.warning("refused %s: %s", task.id, error)
+        return False
+    return True
 
 
 @contextmanager

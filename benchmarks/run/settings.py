@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from envs.registry import nearest
+from envs.registry import names, nearest
 from envs.types import Split
 from envs.words import UsageError
 
@@ -32,6 +32,7 @@ class Settings:
     split: Split = "heldout"
     levels: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
+    base: str = ""
     n: int = 0
     k: int = 1
     seed: int = 0
@@ -114,7 +115,9 @@ def new(given: Mapping[str, Any]) -> Settings:
     """Return the settings of a new run. Raises ``UsageError`` for what is missing."""
     settings = Settings(**given)
     if not settings.suite:
-        raise UsageError("suite= is missing: an environment, such as suite=chat, or a .jsonl file")
+        raise UsageError(
+            "suite= is missing: an environment, such as suite=chat, a .jsonl file or a directory"
+        )
     if not settings.model:
         raise UsageError("model= is missing: a base URL, a model's name or its folder")
     if settings.is_url and settings.serving:
@@ -138,7 +141,7 @@ def resumed(kept: Settings, given: Mapping[str, Any]) -> Settings:
 def _absolute(name: str) -> str:
     """Return a file or folder by its whole path, so that a run goes on from anywhere."""
     path = Path(name).expanduser()
-    return str(path.resolve()) if path.exists() and ("/" in name or path.is_file()) else name
+    return str(path.resolve()) if path.exists() and name not in names() else name
 
 
 def _value(key: str, text: str) -> Any:

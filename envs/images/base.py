@@ -46,14 +46,14 @@ def ensure_base() -> str:
     """
     own = os.environ.get(OWN_BASE)
     if own:
-        if has_image(own) or _pull(own):
+        if has_image(own) or pull(own):
             return own
         raise MissingDependency(f"{OWN_BASE}={own} is not on this machine", "pull or unset it")
     name = codename()
     local, public = f"clawgym/base:{name}", f"debian:{name}-slim"
     if has_image(local):
         return local
-    if has_image(public) or _pull(public):
+    if has_image(public) or pull(public):
         return public
     _make(name, local)
     return local
@@ -74,7 +74,7 @@ def split_reference(image: str) -> tuple[str, str]:
     return f"{folder}{slash}{last}", tag or "latest"
 
 
-def _pull(image: str) -> bool:
+def pull(image: str) -> bool:
     """Pull within a bounded time. A registry that says nothing for a while is given up."""
     import docker.errors
     import requests

@@ -27,6 +27,7 @@ from envs.errors import (
     SandboxStartError,
 )
 from envs.sandbox.docker import DockerSandbox
+from envs.sandbox.machine import MachineSandbox
 from envs.sandbox.protocol import Sandbox, SandboxSpec
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,8 @@ log = logging.getLogger(__name__)
 MAX_AGE_S = 12 * 3600.0
 START_WAITS_S = (1.0, 3.0)
 
-Factory = Callable[[SandboxSpec], DockerSandbox]
+Pooled = DockerSandbox | MachineSandbox
+Factory = Callable[[SandboxSpec], Pooled]
 
 
 class SandboxPool:
@@ -59,13 +61,13 @@ class SandboxPool:
         start_waits_s: Sequence[float] = START_WAITS_S,
         factory: Factory | None = None,
     ) -> None:
-        self._factory = factory or (lambda spec: DockerSandbox(spec, run_id=run_id, worker=worker))
+        self._factory = factory or (lambda spec: _make(spec, run_id, worker))
         self._max_idle = max_idle
         self._heartbeat_s = heartbeat_s
         self._start_waits_s = tuple(start_waits_s)
         self._lock = threading.Lock()
-        self._idle: list[tuple[str, DockerSandbox]] = []
-        self._lent: dict[str, DockerSandbox] = {}
+        self._idle: list[tuple[str, Pooled]] = []
+        self._lent: dict[str, Pooled] = {}
         self._closing = threading.Event()
         self._beat: threading.Thread | None = None
 
@@ -93,6 +95,9 @@ class SandboxPool:
         with self._lock:
             ours = self._lent.pop(sandbox.id, None)
         if ours is None:
+            return
+        if ours.spec.machine:
+            ours.close()
             return
         try:
             ours.reset()
@@ -148,7 +153,7 @@ class SandboxPool:
 
     # ------------------------------------------------------------- inside
 
-    def _take(self, spec: SandboxSpec) -> DockerSandbox | None:
+    def _take(self, spec: SandboxSpec) -> Pooled | None:
         key = _key(spec)
         with self._lock:
             for place, (idle_key, sandbox) in enumerate(self._idle):
@@ -157,9 +162,9 @@ class SandboxPool:
                     return sandbox
         return None
 
-    def _keep(self, sandbox: DockerSandbox) -> None:
+    def _keep(self, sandbox: Pooled) -> None:
         """Put a clean sandbox among the idle ones; close what is too much or too old."""
-        surplus: list[DockerSandbox] = []
+        surplus: list[Pooled] = []
         with self._lock:
             if self._closing.is_set() or time.monotonic() - sandbox.created > MAX_AGE_S:
                 surplus.append(sandbox)
@@ -171,7 +176,7 @@ class SandboxPool:
         for extra in surplus:
             extra.close()
 
-    def _start(self, spec: SandboxSpec) -> DockerSandbox:
+    def _start(self, spec: SandboxSpec) -> Pooled:
         """Start one, trying again: an engine that restarts is away for some seconds."""
         for wait_s in (*self._start_waits_s, None):
             try:
@@ -204,7 +209,12 @@ class SandboxPool:
                 sandbox.heartbeat()
 
 
-def _is_well(sandbox: DockerSandbox) -> bool:
+def _make(spec: SandboxSpec, run_id: str, worker: str) -> Pooled:
+    kind = MachineSandbox if spec.machine else DockerSandbox
+    return kind(spec, run_id=run_id, worker=worker)
+
+
+def _is_well(sandbox: Pooled) -> bool:
     if time.monotonic() - sandbox.created > MAX_AGE_S:
         return False
     try:
@@ -219,4 +229,4 @@ def _key(spec: SandboxSpec) -> str:
     """Return text equal for equal specs (mappings are not hashable)."""
     mappings = (sorted(spec.env.items()), sorted(spec.labels.items()))
     return f"{spec.image, spec.workdir, spec.memory_bytes, spec.pids, spec.disk_bytes, spec.cpus}" \
-        f"{spec.network, spec.lease_s, mappings}"  # fmt: skip
+        f"{spec.network, spec.lease_s, spec.machine, spec.user, mappings}"  # fmt: skip

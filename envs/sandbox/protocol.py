@@ -26,6 +26,9 @@ class SandboxSpec:
         env: environment of every command; nothing of the host's environment is ever added.
         labels: extra labels, on top of ``clawgym`` and the lease's.
         lease_s: seconds without a heartbeat after which the reaper removes the sandbox.
+        machine: True asks for ``envs.sandbox.machine``: the image as it is, root, every path
+            writable, and so a weaker promise. ``workdir=""`` is then the image's own.
+        user: of a machine's commands; "" is root.
     """
 
     image: str
@@ -38,6 +41,8 @@ class SandboxSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     lease_s: float = 300.0
+    machine: bool = False
+    user: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """``python -m envs.tasks list [ENV|FILE|DIR] [split=…] [level=…] [families=…] [limit=N] [--ids]``
-and ``… validate ENV|FILE|DIR [split=…] [level=…] [families=…] [limit=N] [workers=2]``.
+and ``… validate ENV|FILE|DIR [split=…] [level=…] [families=…] [limit=N] [workers=2] [base=IMAGE]``.
 
 Exit codes: 0 all well, 1 tasks that failed, 2 a mistake in the call, 3 something is missing here.
 """
@@ -13,11 +13,12 @@ from envs import images, registry
 from envs.errors import MissingDependency, TaskError
 from envs.tasks.loading import level, load
 from envs.tasks.validation import Progress, summary, validate
+from envs.terminal.formats.playable import is_public
 from envs.types import Task
 from envs.words import UsageError, Words, parse
 
 USAGE = (__doc__ or "").split("\n\n")[0].replace("``", "")
-SELECTION = ("split", "level", "families", "limit", "seed")
+SELECTION = ("split", "level", "families", "limit", "seed", "base")
 
 
 def _select(source: str, words: Words) -> list[Task]:
@@ -28,6 +29,7 @@ def _select(source: str, words: Words) -> list[Task]:
         families=words.listed("families"),
         limit=words.number("limit", least=1),
         seed=words.number("seed", 0),
+        base=words.options.get("base", ""),
     )
 
 
@@ -57,7 +59,7 @@ def _validate(source: str, words: Words) -> int:
     if len(worlds) != 1:
         raise TaskError(f"{source} mixes environments: {', '.join(sorted(worlds))}")
     world, last = worlds.pop(), [0.0]
-    for image in sorted({task.image for task in tasks if task.image}):
+    for image in sorted({task.image for task in tasks if task.image and not is_public(task)}):
         images.resolve(image)  # what is missing here is said once, not per task
 
     def report(progress: Progress) -> None:

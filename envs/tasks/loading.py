@@ -26,6 +26,7 @@ def load(
     families: Sequence[str] | None = None,
     limit: int | None = None,
     seed: int = 0,
+    base: str = "",
 ) -> list[Task]:
     """Return tasks of an environment, a ``.jsonl`` file or a directory that pass the filters.
 
@@ -41,12 +42,13 @@ def load(
         families: families to keep.
         limit: most tasks.
         seed: of the order.
+        base: image that stands in where a public task's ``FROM`` cannot be had.
 
     Raises:
         TaskError: unknown environment, file, directory, split, level or family; a bad row or
             task file; nothing left.
     """
-    tasks = _read(env)
+    tasks = _read(env, base)
     if split is not None:
         _require("split", [split], get_args(Split))
     if levels is not None:
@@ -67,7 +69,9 @@ def load(
     return _in_turn(chosen, seed)[:limit]
 
 
-def _read(source: str) -> list[Task]:
+def _read(source: str, base: str) -> list[Task]:
+    if base and not Path(source).is_dir():
+        raise TaskError(f"base={base} is for directories of public tasks, and {source!r} is none")
     if source.endswith(".jsonl"):
         return read_jsonl(Path(source))
     if source not in registry.names() and ("/" in source or Path(source).is_dir()):
@@ -75,7 +79,7 @@ def _read(source: str) -> list[Task]:
 
         known = [entry.gym_id for entry in registry.ENTRIES]
         if source not in known:
-            return load_directory(Path(source))
+            return load_directory(Path(source), base)
     return registry.load_tasks(source)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from envs.core import TaskEnv
@@ -17,6 +18,7 @@ from envs.errors import EnvError
 from envs.types import Task
 
 TIMES = 2
+MOST_IDLE = 64  # a task of several steps is ended by as many
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,9 @@ def _play(env: TaskEnv[Any], task: Task, commands: Sequence[str]) -> tuple[float
     """Return the reward of these commands followed by doing nothing, and why it is not 1."""
     env.reset(options={"task": task})
     earned, output = 0.0, ""
-    for command in (*commands, env.idle):
+    for command in (*commands, *repeat(env.idle, MOST_IDLE)):
+        if commands:
+            env.solve()
         observation, reward, terminated, truncated, _ = env.step(command)
         earned += float(reward)
         output = observation.get("output") or output

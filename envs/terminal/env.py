@@ -3,17 +3,21 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from envs.core import ShellEnv
+from envs.core import SUBMIT, ShellEnv, ShellObservation
 from envs.errors import SetupError, TaskError, VerifierError
 from envs.sandbox.protocol import ExecResult, Sandbox, SandboxSpec
 from envs.terminal import checks
-from envs.terminal.formats.playable import require_playable
+from envs.terminal.formats.playable import is_public, require_playable
 from envs.terminal.inspector import KINDS, Mismatch, same
 from envs.types import Task, Verdict
+
+if TYPE_CHECKING:
+    from envs.terminal.formats.trial import Trial
 
 SETUP_TIMEOUT_S = 30.0
 RUN_TIMEOUT_S = 5.0
@@ -36,6 +40,10 @@ class TerminalEnv(ShellEnv):
         partial: grant partial credit; false if missing.
         root: what relative paths start from; ``/workspace`` if missing.
 
+    Tasks of public formats (``docs/task-formats.md``) are played on a machine of their own, are
+    judged by their own verifier on ``submit`` or at a limit, whatever ``finish`` says, and may
+    have several steps: ``submit`` ends a step, and what follows is the next instruction.
+
     How a state is judged: files are inspected by one program inside the sandbox after everything
     of the agent's has ended; processes just before that, as they would be gone; programs the task
     asks for are started last, each by itself, and judged by their output outside the sandbox.
@@ -44,13 +52,42 @@ class TerminalEnv(ShellEnv):
         v0: first version.
     """
 
+    _trial: "Trial | None" = None
+
     def sandbox_spec(self, task: Task) -> SandboxSpec:
-        """Return the sandbox this task needs. Raises ``TaskError`` for what cannot be played."""
+        """Return the sandbox this task needs; a public task's image is built if it is missing.
+
+        Raises:
+            TaskError: it cannot be played; names the reasons.
+            SetupError: its image cannot be built.
+        """
         require_playable(task)
-        return super().sandbox_spec(task)
+        if not is_public(task):
+            return super().sandbox_spec(task)
+        from envs.terminal.formats.tasks import have_image
+        from envs.terminal.formats.trial import environment_of
+
+        return replace(
+            super().sandbox_spec(task),
+            image=have_image(task),
+            workdir=_stated_workdir(task),
+            network=task.data["limits"]["agent_network"] == "public",
+            env=environment_of(task),
+            machine=True,
+        )
 
     def set_up(self, sandbox: Sandbox, task: Task) -> None:
         """Write the files, run the set-up commands. Raises ``SetupError``, ``TaskError``."""
+        self._trial = None
+        if is_public(task):
+            from envs.sandbox.machine import MachineSandbox
+            from envs.terminal.formats.trial import open_trial
+
+            if not isinstance(sandbox, MachineSandbox):
+                raise SetupError(f"{task.id} needs a machine, not {type(sandbox).__name__}")
+            self._trial = open_trial(task, sandbox)
+            self._trial.begin()
+            return
         self._alive: dict[int, tuple[bool, str]] = {}
         _require_checks(task)
         root = task.data.get("root", "/workspace")
@@ -104,10 +141,47 @@ class TerminalEnv(ShellEnv):
             results |= dict.fromkeys(programs, (False, "not run"))
         return _verdict(specs, results, partial=bool(task.data.get("partial")))
 
+    def step(self, action: str) -> tuple[ShellObservation, float, bool, bool, dict[str, Any]]:
+        """See ``ShellEnv.step``; ``submit`` in a task of several steps leads to the next one."""
+        trial, task = self._trial, self._task
+        if (
+            trial is not None
+            and task is not None
+            and self._verdict is None
+            and action.strip() == SUBMIT
+            and self._steps + 1 < task.limits.max_steps
+        ):
+            following = trial.advance()
+            if following is not None:
+                self._steps += 1
+                self._transcript.append(f"$ {action}\n# {following}")
+                return self._observe(ExecResult(following, 0)), 0.0, False, False, {}
+        return super().step(action)
+
+    def _judge(self, sandbox: Sandbox, task: Task, *, last: bool) -> Verdict:
+        """See ``ShellEnv``; a public verifier runs once, beside what the agent left running."""
+        if self._trial is None:
+            return super()._judge(sandbox, task, last=last)
+        return self._trial.verdict() if last else Verdict(0.0)
+
+    def solve(self) -> bool:
+        """See ``TaskEnv.solve``: the reference solution of a public task's present step."""
+        return self._trial is not None and self._trial.solve() is not None
+
     def oracle(self, task: Task) -> Sequence[str]:
-        """Return the commands the task carries. Raises ``TaskError`` for what cannot be played."""
+        """Return the commands the task carries; a public task's are those of ``solve``, submitted
+        step by step. Raises ``TaskError`` for what cannot be played."""
         require_playable(task)
+        if is_public(task):
+            return (SUBMIT,) * int(task.data["steps"])
         return tuple(task.data.get("oracle", ()))
+
+
+def _stated_workdir(task: Task) -> str:
+    """Return the working directory the task states, "" for its image's own."""
+    if task.data["kind"] != "harbor":
+        return ""
+    return task.data["config"]["environment"]["workdir"] or ""
 
 
 def _require_checks(task: Task) -> None:

@@ -103,7 +103,7 @@ def test_terminal_bench_limits_are_those_stated(tmp_path: Path) -> None:
     ("toml", "reason"),
     [
         ("[environment]\nnetwork_mode = 'allowlist'", "network allow list"),
-        ("[agent]\nnetwork_mode = 'no-network'", "changes between phases"),
+        ("[verifier.env]\nKEY = '${API_KEY}'", "variables of this machine ([verifier.env] KEY)"),
         ("[environment]\ngpus = 2", "gpus = 2"),
         ("[environment]\nos = 'windows'", "Windows"),
         ("[environment]\nskills_dir = '/s'", "skills"),
@@ -111,7 +111,7 @@ def test_terminal_bench_limits_are_those_stated(tmp_path: Path) -> None:
         ("[[environment.mcp_servers]]\nname = 'm'\nurl = 'http://m'", "MCP servers (m)"),
         ("[verifier.environment]\ncpus = 1", "container of its own"),
         ("[[verifier.collect]]\ncommand = 'x'", "collect hooks"),
-        ("[[steps]]\nname = 'a'", "multi-step play (1 steps)"),
+        ("[[steps]]\nname = 'a'\n[steps.agent]\nnetwork_mode = 'allowlist'", "[steps.a.agent]"),
     ],
 )
 def test_what_cannot_run_is_listed_and_refused_by_name(
@@ -121,7 +121,7 @@ def test_what_cannot_run_is_listed_and_refused_by_name(
     folder = harbor(tmp_path, toml=toml, **{"steps/a/instruction.md": "First."})
     (task,) = load(str(folder))
     assert any(reason in gap for gap in task.data["unsupported"])
-    with pytest.raises(TaskError, match="one also needs") as caught:
+    with pytest.raises(TaskError, match="is not played: it needs") as caught:
         require_playable(task)
     assert reason in str(caught.value)
 
@@ -131,7 +131,9 @@ def test_files_that_ask_for_more_are_named(tmp_path: Path) -> None:
     assert "docker compose" in gaps(composed)
     imaged = harbor(tmp_path, "i", "[environment]\ndocker_image = 'a/b:1'")
     (imaged / "environment" / "Dockerfile").unlink()
-    assert "a ready image (a/b:1)" in gaps(imaged)
+    assert gaps(imaged) == ""
+    (imaged / "task.toml").write_text("")
+    assert "an image (no Dockerfile" in gaps(imaged)
     assert "trajectory.json" in gaps(harbor(tmp_path, "t", **{"trajectory.json": "{}"}))
     assert "(client, db)" in gaps(bench(tmp_path, "d", compose=COMPOSE + "  db: {image: x}\n"))
     limited = COMPOSE + "    deploy: {resources: {limits: {memory: 1G}}}\n    privileged: true\n"
@@ -154,10 +156,10 @@ def test_a_limit_that_is_not_positive_is_named(tmp_path: Path, toml: str, key: s
 
 
 def test_the_environment_refuses_before_it_takes_a_sandbox(tmp_path: Path) -> None:
-    (task,) = load(str(harbor(tmp_path)))
+    (task,) = load(str(harbor(tmp_path, toml="[environment]\ngpus = 2")))
     provider = ListProvider()
     env = TerminalEnv([task], provider)
-    with pytest.raises(TaskError, match="format harbor are read and listed, not played"):
+    with pytest.raises(TaskError, match="is not played: it needs GPUs"):
         env.reset(options={"task": task})
     assert validate_task(env, task).reason == "TaskError"
     assert provider.made == []
@@ -171,7 +173,7 @@ def test_tasks_survive_a_task_file(tmp_path: Path) -> None:
     write_jsonl(tasks, tmp_path / "set.jsonl")
     written = read_jsonl(tmp_path / "set.jsonl")
     assert [Task.from_json(task.to_json()) for task in tasks] == written
-    assert "a:\nFirst." in {task.instruction for task in tasks}
+    assert "First." in {task.instruction for task in tasks}
 
 
 FULL_STEPS = TOML + "[[steps]]\nname = 'a'\nmin_reward = {reward = 1}\n"

@@ -1,8 +1,6 @@
-"""Which tasks the terminal environment refuses: those of public formats, only read so far.
+"""Which tasks the terminal environment refuses: public ones that need what it does not offer.
 
-The sandbox has a read-only root, a user without rights and its own server as the main process;
-these tasks expect root, ``apt-get`` and to write anywhere. Graded here they would not score as in
-the official harness. Costs nothing to import; the formats themselves are in ``tasks``.
+Costs nothing to import; the formats themselves are in ``tasks``.
 """
 
 from envs.errors import TaskError
@@ -11,12 +9,12 @@ from envs.types import Task
 KINDS = ("harbor", "terminal_bench")
 
 
+def is_public(task: Task) -> bool:
+    """Return whether a task is of a public format, played on a machine of its own."""
+    return task.data.get("kind") in KINDS
+
+
 def require_playable(task: Task) -> None:
-    """Raise ``TaskError`` with the reasons when a task is of a format that is only read so far."""
-    kind = task.data.get("kind")
-    if kind in KINDS:
-        reasons = "; ".join(task.data.get("unsupported", ()))
-        raise TaskError(
-            f"{task.id}: tasks of format {kind} are read and listed, not played by this version"
-            + (f"; this one also needs: {reasons}" if reasons else "")
-        )
+    """Raise ``TaskError`` with the reasons when a public task needs what is not offered."""
+    if is_public(task) and (reasons := "; ".join(task.data.get("unsupported", ()))):
+        raise TaskError(f"{task.id} is not played: it needs {reasons}")

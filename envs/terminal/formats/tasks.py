@@ -2,12 +2,12 @@
 
 ``data`` of such a task: ``kind`` (``harbor`` or ``terminal_bench``), ``directory``, ``config`` (the
 whole record as JSON), ``limits`` (what ``TaskLimits`` has no place for), ``unknown`` (keys the
-format does not know) and ``unsupported`` (why this version cannot play it).
+format does not know), ``unsupported`` (why this version cannot play it), ``steps`` (how many) and
+``base`` (what stands in for an image that cannot be had, see ``images``; such a task is tagged
+``base:…``).
 
 Every one is held out: these are benchmarks, and evaluation data is never trained on. A task whose
-files carry a canary is tagged ``canary``.
-
-Left out: playing (``playable``).
+files carry a canary is tagged ``canary``; ``image`` is the tag its own Dockerfile is built under.
 """
 
 import re
@@ -16,8 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from envs.errors import TaskError
+from envs.images.base import pull
+from envs.sandbox.engine import has_image
 from envs.terminal.formats import harbor, terminal_bench
 from envs.terminal.formats.harbor import Environment, HarborTask, Phase
+from envs.terminal.formats.images import ensure_image, tag_of
 from envs.terminal.formats.record import FormatRecord, unknown_keys
 from envs.terminal.formats.terminal_bench import TerminalBenchTask
 from envs.types import Task, TaskLimits
@@ -29,10 +32,14 @@ OUTPUT_BYTES = 10_000  # what the official agent shows of one output
 PIDS = 4096
 DEFAULT_MEMORY_MB = 2048  # the first Harbor schema's, where a task states none
 DEFAULT_STORAGE_MB = 10240
+BUILD_TIMEOUT_S = 1800.0
 
 
-def load_directory(path: Path) -> list[Task]:
+def load_directory(path: Path, base: str = "") -> list[Task]:
     """Return the task of a task directory, or those of all task directories directly below.
+
+    Args:
+        base: see ``images.ensure_image``.
 
     Raises:
         TaskError: no such directory, no task in it, or a bad one; names file and key.
@@ -42,16 +49,16 @@ def load_directory(path: Path) -> list[Task]:
     folders = [path] if _kind(path) else sorted(p for p in path.iterdir() if _kind(p))
     if not folders:
         raise TaskError(f"{path} holds no task: no task.toml or task.yaml in it or one level below")
-    return [load_task(folder) for folder in folders]
+    return [load_task(folder, base) for folder in folders]
 
 
-def load_task(path: Path) -> Task:
+def load_task(path: Path, base: str = "") -> Task:
     """Return the task of one directory. Raises ``TaskError``."""
     match _kind(path):
         case "harbor":
-            return harbor_task(harbor.read_task(path))
+            return harbor_task(harbor.read_task(path), base)
         case "terminal_bench":
-            return terminal_bench_task(terminal_bench.read_task(path))
+            return terminal_bench_task(terminal_bench.read_task(path), base)
     raise TaskError(f"{path}: neither task.toml nor task.yaml")
 
 
@@ -64,8 +71,9 @@ def _kind(path: Path) -> str:
 # ----------------------------------------------------------------- Harbor
 
 
-def harbor_task(source: HarborTask) -> Task:
-    """Convert a Harbor task. A multi-step task's instruction is its steps', one after the other.
+def harbor_task(source: HarborTask, base: str = "") -> Task:
+    """Convert a Harbor task. A multi-step task's instruction is its first step's; the next one is
+    the observation that follows when a step is submitted.
 
     Raises:
         TaskError: a limit that is not positive; names file and key.
@@ -93,8 +101,7 @@ def harbor_task(source: HarborTask) -> Task:
         "memory_stated": environment.memory_mb is not None,
         "storage_stated": environment.storage_mb is not None,
     }
-    steps = zip(config.steps, source.step_instructions, strict=True)
-    text = source.instruction or "\n\n".join(f"{step.name}:\n{said}" for step, said in steps)
+    text = source.step_instructions[0] if config.steps else source.instruction
     files = (source.dockerfile, source.test, source.solve, where, source.path / "instruction.md")
     return _task(
         "harbor",
@@ -107,6 +114,10 @@ def harbor_task(source: HarborTask) -> Task:
         difficulty=config.metadata.get("difficulty"),
         category=config.metadata.get("category"),
         canary=_has_canary(files),
+        dockerfile=source.dockerfile,
+        ready_image=environment.docker_image or "",
+        base=base,
+        steps=len(config.steps) or 1,
     )
 
 
@@ -114,31 +125,38 @@ def _harbor_gaps(source: HarborTask) -> Iterator[str]:
     config, environment = source.config, source.config.environment
     if source.compose is not None:
         yield f"docker compose (environment/{source.compose.name})"
-    elif source.dockerfile is None:
-        yield f"a ready image ({environment.docker_image or 'none named, and no Dockerfile'})"
-    if config.steps:
-        yield f"multi-step play ({len(config.steps)} steps)"
-    elif source.test is None:
-        yield "a verifier (no tests/test.sh)"
+    elif source.dockerfile is None and environment.docker_image is None:
+        yield "an image (no Dockerfile, and environment.docker_image names none)"
+    steps = source.path / "steps"
+    known = [step.name for step in config.steps]
+    lacking = [name for name in known if not (steps / name / "tests" / "test.sh").is_file()]
+    if source.test is None and (lacking or not config.steps):
+        yield f"a verifier (no tests/test.sh{' for ' + ', '.join(lacking) if lacking else ''})"
     phases: dict[str, Environment | Phase] = {
         "environment": environment,
         "agent": config.agent,
         "verifier": config.verifier,
+        **{f"steps.{step.name}.agent": step.agent for step in config.steps},
+        **{f"steps.{step.name}.verifier": step.verifier for step in config.steps},
     }
     for name, phase in phases.items():
         if phase.network_mode == "allowlist":
             yield f"a network allow list ([{name}] network_mode)"
-        elif name != "environment" and phase.network_mode not in (None, environment.network_mode):
-            yield f"a network that changes between phases ([{name}] network_mode)"
+    given = {"environment": environment.env, "solution": config.solution.env}
+    given |= {"verifier": config.verifier.env}
+    given |= {f"steps.{step.name}.verifier": step.verifier.env for step in config.steps}
+    for name, variables in given.items():
+        if asked := [key for key, value in variables.items() if "${" in value]:
+            yield f"variables of this machine ([{name}.env] {', '.join(asked)})"
     if environment.gpus:
         yield f"GPUs (environment.gpus = {environment.gpus})"
     if environment.tpu is not None:
         yield "a TPU (environment.tpu)"
     if environment.os == "windows":
         yield "Windows (environment.os)"
-    if config.verifier.mode == "separate":
+    if "separate" in {config.verifier.mode, *(step.verifier.mode for step in config.steps)}:
         yield "a verifier in a container of its own ([verifier] environment_mode)"
-    if config.verifier.collect:
+    if config.verifier.collect or any(step.verifier.collect for step in config.steps):
         yield "collect hooks ([[verifier.collect]])"
     if environment.mcp_servers:
         names = ", ".join(server.name for server in environment.mcp_servers)
@@ -152,7 +170,7 @@ def _harbor_gaps(source: HarborTask) -> Iterator[str]:
 # ----------------------------------------------------------------- Terminal-Bench 1
 
 
-def terminal_bench_task(source: TerminalBenchTask) -> Task:
+def terminal_bench_task(source: TerminalBenchTask, base: str = "") -> Task:
     """Convert a Terminal-Bench 1 task; processors and memory are the compose file's, if stated.
 
     Raises:
@@ -195,6 +213,8 @@ def terminal_bench_task(source: TerminalBenchTask) -> Task:
         difficulty=config.difficulty,
         category=config.category,
         canary=_has_canary(files),
+        dockerfile=source.dockerfile,
+        base=base,
     )
 
 
@@ -214,13 +234,24 @@ def _terminal_bench_gaps(source: TerminalBenchTask) -> Iterator[str]:
         yield "a verifier (no run-tests.sh)"
     if source.config.parser_name != "pytest":
         yield f"the test parser {source.config.parser_name!r} (parser_name)"
-    if source.config.run_tests_in_same_shell:
-        yield "tests in the agent's shell (run_tests_in_same_shell)"
-    if source.solution:
-        yield "an oracle that types keys (solution.yaml)"
 
 
 # ----------------------------------------------------------------- both
+
+
+def have_image(task: Task) -> str:
+    """Return the reference of a task's image, built from its own Dockerfile where it is missing.
+
+    Raises:
+        TaskError, SetupError, MissingDependency: see ``images.ensure_image``.
+    """
+    if not task.data["dockerfile"]:
+        if has_image(task.image) or pull(task.image):
+            return task.image
+        raise TaskError(f"{task.id}: image {task.image} is neither here nor to be pulled")
+    dockerfile = Path(task.data["dockerfile"])
+    limit = task.data["limits"]["build_timeout_s"] or BUILD_TIMEOUT_S
+    return ensure_image(task.image, dockerfile.parent, dockerfile, task.data["base"], limit)
 
 
 def _task(
@@ -235,9 +266,19 @@ def _task(
     difficulty: object,
     category: object,
     canary: bool,
+    dockerfile: Path | None,
+    ready_image: str = "",
+    base: str = "",
+    steps: int = 1,
 ) -> Task:
     path = path.resolve()
     tags = [f"source:{kind}"]
+    image = ready_image
+    if dockerfile is not None:
+        dockerfile = dockerfile.resolve()
+        image = tag_of(dockerfile.parent, dockerfile, base)
+        if base:
+            tags.append(f"base:{base}")
     if isinstance(difficulty, str) and difficulty:
         tags.append(f"level:{difficulty}")
     if canary:
@@ -251,6 +292,7 @@ def _task(
         family=name,
         split="heldout",
         instruction=instruction,
+        image=image,
         limits=limits,
         data={
             "kind": kind,
@@ -259,6 +301,9 @@ def _task(
             "limits": stated,
             "unknown": list(unknown_keys(config)),
             "unsupported": unsupported,
+            "dockerfile": "" if dockerfile is None else str(dockerfile),
+            "base": base,
+            "steps": steps,
         },
         tags=tuple(tags),
     )

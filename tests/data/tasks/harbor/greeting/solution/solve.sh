@@ -1,0 +1,2 @@
+#!/bin/bash
+echo "$WORD" > /app/greeting.txt

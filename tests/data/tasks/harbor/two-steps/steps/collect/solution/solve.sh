@@ -1,0 +1,1 @@
+sort /app/in/* > /app/all

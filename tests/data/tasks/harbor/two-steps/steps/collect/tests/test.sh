@@ -1,0 +1,3 @@
+#!/bin/bash
+. /tests/lib.sh
+if [ "$(cat /app/all)" = "$(printf 'a\nb')" ]; then reward 1; else reward 0; fi

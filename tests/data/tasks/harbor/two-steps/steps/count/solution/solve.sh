@@ -1,0 +1,1 @@
+cat /app/all /app/more | wc -l > /app/number
