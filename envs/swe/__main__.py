@@ -1,8 +1,11 @@
-"""``python -m envs.swe generate | build [PAIR…] | list``: the bugs file, the release tasks."""
+"""``python -m envs.swe generate | build [PAIR…] | list | search PACKAGE… [out=FILE]``: the bugs
+file, the release tasks, and the search for more of these.
+"""
 
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 
 def _generate() -> int:
@@ -41,6 +44,27 @@ def _build(names: list[str]) -> int:
     return 1 if failed else 0
 
 
+def _search(words: list[str]) -> int:
+    from envs.errors import MissingDependency
+    from envs.sandbox.pool import SandboxPool
+    from envs.swe.candidates import search
+
+    outs = [word.removeprefix("out=") for word in words if word.startswith("out=")]
+    packages = [word for word in words if "=" not in word]
+    if not packages or len(packages) + len(outs) != len(words) or len(outs) > 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        with SandboxPool(run_id="swe-search") as sandboxes:
+            found = search(packages, sandboxes, Path(*outs or ["candidates.jsonl"]),
+                           lambda line: print(line, flush=True))  # fmt: skip
+            print(f"{len(list(found))} pairs kept")
+    except MissingDependency as error:
+        print(error, file=sys.stderr)
+        return 3
+    return 0
+
+
 def _show(head: str, begun: float, what: str) -> None:
     print(f"{head} {time.monotonic() - begun:6.1f} s  {what}", flush=True)
 
@@ -64,6 +88,8 @@ def main(arguments: list[str]) -> int:
             return _generate()
         case ["build", *names]:
             return _build(names)
+        case ["search", *words]:
+            return _search(words)
         case ["list"]:
             return _list()
     print(__doc__, file=sys.stderr)

@@ -103,7 +103,7 @@ def build(pair: Pair, sandboxes: SandboxProvider, progress: Progress) -> Path:
         progress("already built")
         return pair.folder
     progress("fetching")
-    old, new = (_fetch(pair.package, version) for version in (pair.buggy, pair.fixed))
+    old, new = (fetch(pair.package, version) for version in (pair.buggy, pair.fixed))
     old_sources = source_files(old, pair.sources, pair.tests)
     new_sources = source_files(new, pair.sources, pair.tests)
     suite = Suite(_support(pair, new), pair.tests, pair.import_root)
@@ -227,8 +227,8 @@ def _keep(pair: Pair, facts: dict[str, Any], files: Mapping[str, bytes]) -> None
             raise
 
 
-def _fetch(package: str, version: str) -> Tree:
-    """Return the files of a source distribution; kept in the cache."""
+def fetch(package: str, version: str) -> Tree:
+    """Return the files of a source distribution; kept in the cache. Raises ``TaskError``."""
     store = cache_folder() / "sdists" / f"{package}-{version}"
     if not (store.exists() and any(store.iterdir())):
         store.parent.mkdir(parents=True, exist_ok=True)
