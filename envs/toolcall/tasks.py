@@ -9,6 +9,8 @@ import random
 from collections.abc import Iterator
 
 from envs.toolcall.bank.families import FAMILIES, Side
+from envs.toolcall.worlds.airline.tasks import airline_tasks
+from envs.toolcall.worlds.desk.tasks import desk_tasks
 from envs.toolcall.worlds.office.tasks import office_tasks
 from envs.toolcall.worlds.shop.tasks import shop_tasks
 from envs.types import Split, Task, TaskLimits
@@ -24,7 +26,7 @@ OUTPUT_BYTES = 3000
 
 def load_tasks() -> list[Task]:
     """Return every task, the same each time."""
-    return [*_requests(), *shop_tasks(), *office_tasks()]
+    return [*_requests(), *shop_tasks(), *office_tasks(), *airline_tasks(), *desk_tasks()]
 
 
 def _requests() -> Iterator[Task]:

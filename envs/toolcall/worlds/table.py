@@ -11,6 +11,8 @@ from envs.toolcall.world import World
 WORLDS = {
     "script": "envs.toolcall.script:ScriptWorld",
     "shop": "envs.toolcall.worlds.shop.world:ShopWorld",
+    "airline": "envs.toolcall.worlds.airline.world:AirlineWorld",
+    "desk": "envs.toolcall.worlds.desk.world:DeskWorld",
     "office": "envs.toolcall.worlds.office.world:OfficeWorld",
 }
 

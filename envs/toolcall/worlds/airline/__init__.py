@@ -1,0 +1,1 @@
+"""Bookings of an airline, and a clerk who keeps to its rules."""
