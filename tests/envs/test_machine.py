@@ -32,7 +32,7 @@ def test_it_is_a_sandbox_with_root_and_a_shell_that_remembers(machine: MachineSa
 def test_a_hung_command_dies_with_its_children_and_older_ones_live(machine: MachineSandbox) -> None:
     """Bug prevented: a time-out that leaves the process running, or that takes the agent's server
     of an earlier command with it."""
-    machine.shell("sleep 501 & cd /usr")
+    machine.shell("sleep 501 & cd /usr; sleep 0.7")
     result = machine.shell("(trap '' TERM INT; sleep 502) & sleep 503", timeout_s=1.5)
     assert (result.exit_code, result.timed_out) == (124, True)
     left = machine.shell("ps -eo args; echo in $PWD").output
