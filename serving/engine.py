@@ -5,11 +5,11 @@ any thread; ``submit`` never blocks.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from .types import Generation, Sampling, Token
 
@@ -109,6 +109,22 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Stop the engine; unfinished requests fail with ``EngineError``. Idempotent."""
+
+
+@runtime_checkable
+class Host(Protocol):
+    """An engine with an event loop of its own, in which a server in front of it can run.
+
+    Their requests then change no thread. Two loops in two threads hand the interpreter lock to and
+    fro several times per request.
+    """
+
+    def host(self, work: Coroutine[Any, Any, None]) -> "Future[None]":
+        """Run a coroutine in the engine's loop to its end, even past the engine's ``close``.
+
+        Raises:
+            EngineError: the engine is closed.
+        """
 
 
 async def submit(

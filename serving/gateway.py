@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from typing import Any, TypeVar
 from .engine import Engine, generate
 from .errors import ContextOverflow, RequestRefused, TooManyRequests
 from .fitness import is_private, kind_of
+from .ids import new_id
 from .jobs import ANONYMOUS, Caller, Job, Place
 from .protocol import ChatRequest, CompletionRequest, SamplingFields
 from .quality import QualityLog
@@ -379,7 +379,7 @@ class Gateway:
                 Job(
                     Prompt(tuple(ids), Drift.NEW),
                     _choices(seeded, request.n),
-                    id=f"cmpl-{uuid.uuid4().hex}",
+                    id=f"cmpl-{new_id()}",
                 )
             )
         return jobs

@@ -1,11 +1,11 @@
 """A request on its way: who asks, where its reply belongs, what is to be sampled."""
 
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .ids import new_id
 from .renderer import Prompt
 from .sessions import Trail
 from .turns import Kind, Turn
@@ -78,5 +78,5 @@ class Job:
     parallel: bool = True
     parses_calls: bool = True
     place: Place | None = None
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    id: str = field(default_factory=new_id)
     created: int = field(default_factory=lambda: int(time.time()))

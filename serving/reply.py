@@ -1,12 +1,12 @@
 """From sampled tokens to what a client is told: content, thoughts, tool calls."""
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from .formats.pieces import Content, Parsed, Piece, ToolCall, collect
 from .formats.protocol import Parser
+from .ids import new_id
 from .renderer import Renderer
 from .text_stream import TextStream
 from .types import Generation
@@ -148,7 +148,7 @@ class ReplyReader:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     return {
-        "id": f"call_{uuid.uuid4().hex[:24]}",
+        "id": f"call_{new_id()[:24]}",
         "type": "function",
         "function": {"name": call.name, "arguments": call.arguments},
     }

@@ -6,7 +6,6 @@ tools, background mode, stored items by reference.
 """
 
 import json
-import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
@@ -17,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from .errors import RequestRefused
 from .formats.pieces import Content, Reasoning
 from .gateway import Gateway
+from .ids import new_id
 from .jobs import Job
 from .protocol import ChatRequest
 from .reply import Answer
@@ -283,7 +283,7 @@ def error_event(body: Mapping[str, Any]) -> bytes:
 
 
 def _new(prefix: str) -> str:
-    return f"{prefix}{uuid.uuid4().hex}"
+    return f"{prefix}{new_id()}"
 
 
 def _message_item(item_id: str, text: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from types import TracebackType
 from aiohttp import web
 
 from .app import MAX_BODY_BYTES, build_app
-from .engine import Engine
+from .engine import Engine, Host
 from .errors import PolicyUnavailable
 from .gateway import Gateway, Limits
 from .journal import Journal
@@ -177,7 +177,11 @@ class PolicyServer:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            engine = self.gateway.engine
+            if isinstance(engine, Host):
+                engine.host(self._serve()).result()
+            else:
+                asyncio.run(self._serve())
         except BaseException as error:  # told by start(); once started, by the log
             self._failure = error
             if self._ready.is_set():

@@ -17,12 +17,12 @@ import json
 import logging
 import threading
 import time
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from .ids import new_id
 from .turns import Feedback, Turn
 from .types import Message
 
@@ -262,7 +262,7 @@ def _title(turn: Turn) -> str:
 
 def new_session() -> str:
     """Return a name for an inferred session."""
-    return f"auto-{uuid.uuid4().hex[:16]}"
+    return f"auto-{new_id()[:16]}"
 
 
 class Trail:

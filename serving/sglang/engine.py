@@ -84,6 +84,8 @@ class SglangEngine:
         self._publishing = threading.Lock()
         self._closed = False
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._hosted: list[Future[None]] = []
+        self._ended = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="sglang-engine", daemon=True)
         self._thread.start()
@@ -244,8 +246,21 @@ class SglangEngine:
             if self._closed:
                 return
             self._closed = True
+            hosts = any(not future.done() for future in self._hosted)
         asyncio.run_coroutine_threadsafe(self._end(), self._loop)
-        self._thread.join(timeout=60)
+        self._ended.wait(timeout=60)
+        if not hosts:
+            self._thread.join(timeout=60)
+
+    def host(self, work: Coroutine[Any, Any, None]) -> "Future[None]":
+        """Run a server in the engine's loop; see ``serving.engine.Host``. It may outlive it."""
+        with self._lock:
+            if not self._closed:
+                future = asyncio.run_coroutine_threadsafe(work, self._loop)
+                self._hosted.append(future)
+                return future
+        work.close()
+        raise EngineError("the engine is closed")
 
     # submitting threads
 
@@ -265,7 +280,10 @@ class SglangEngine:
     def _begin(self, work: Coroutine[Any, Any, None], handle: AdapterHandle | None) -> None:
         with self._lock:
             if not self._closed:
-                self._loop.call_soon_threadsafe(self._start, work)
+                if threading.get_ident() == self._thread.ident:
+                    self._start(work)
+                else:
+                    self._loop.call_soon_threadsafe(self._start, work)
                 return
         work.close()
         self._adapters.give_back(handle)
@@ -281,6 +299,9 @@ class SglangEngine:
             work.close()
             raise EngineError("the engine is closed")
         what = getattr(work, "__qualname__", "a change")
+        if threading.get_ident() == self._thread.ident:
+            work.close()
+            raise RuntimeError(f"{what} blocks: call it from a thread of its own")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout_s)
@@ -322,6 +343,9 @@ class SglangEngine:
             if hasattr(self, "_fleet"):
                 await self._fleet.close()
         finally:
+            self._ended.set()
+            guests = [asyncio.wrap_future(future) for future in self._hosted]
+            await asyncio.gather(*guests, return_exceptions=True)
             self._loop.stop()
 
     async def _score(

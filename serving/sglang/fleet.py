@@ -130,15 +130,22 @@ class Fleet:
         waited_s = 0.0
         while True:
             await self.open.wait()
-            running = {i: s.num_running for i, s in enumerate(self.servers) if s.alive}
-            if running:
-                server = self.servers[self._table.place(ids, running)]
-                server.num_running += 1
+            server = self.place_now(ids)
+            if server is not None:
                 return server
             if waited_s >= self.limits.server_s:
                 raise EngineError(f"no server answered for {waited_s:.0f} s: {self.reasons()}")
             await asyncio.sleep(POLL_S)
             waited_s += POLL_S
+
+    def place_now(self, ids: Sequence[int]) -> SglangServer | None:
+        """As ``place``, or None where that would have to wait."""
+        running = {i: s.num_running for i, s in enumerate(self.servers) if s.alive}
+        if not running or not self.open.is_set():
+            return None
+        server = self.servers[self._table.place(ids, running)]
+        server.num_running += 1
+        return server
 
     def evict(self, server: SglangServer, reason: str) -> None:
         """Take no more requests there; those in flight move on. It may come back by itself."""

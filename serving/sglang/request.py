@@ -9,7 +9,6 @@ Axis: ``_T`` sampled token, over the whole reply.
 
 import asyncio
 import json
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any, Literal
 
 from ..engine import OnToken
 from ..errors import EngineError, RequestRefused
+from ..ids import new_id
 from ..stopping import StopRule
 from ..types import FinishReason, Generation, Sampling, Token, Top
 from .adapters import AdapterHandle
@@ -60,7 +60,7 @@ class Request:
             version: of the weights in use; older ones would not be what we published.
             cache_key: keeps prompts computed under other weights out of this request's prefix.
         """
-        self.rid = uuid.uuid4().hex  # all of one length: the server aborts by prefix
+        self.rid = new_id()  # all of one length: the server aborts by prefix
         self.begun, self.least_version = len(self.token_ids_T), version
         sampling = self.sampling
         params: dict[str, Any] = {

@@ -123,6 +123,11 @@ class Runner:
     async def _place(self, request: Request) -> SglangServer | None:
         """Wait for a server, or for the request to be cancelled (None)."""
         request.waits_for = "a server"
+        if request.cancelled.is_set():
+            return None
+        at_once = self._fleet.place_now(request.prompt_ids)
+        if at_once is not None:
+            return at_once
         placing = asyncio.ensure_future(self._fleet.place(request.prompt_ids))
         cancelled = asyncio.ensure_future(request.cancelled.wait())
         server: SglangServer | None = None
