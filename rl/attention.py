@@ -51,15 +51,24 @@ class Tree:
         """Return each node's attention over its ancestors and itself; all with a batch of one."""
         if window is not None and window >= self._depth:
             window = None
-        masks = self._window(window)
+        groups = query_HND.shape[1] // key_HND.shape[1]
+        queries = torch.split(query_HND, [block.stop - block.start for block in self._blocks], 2)
         parts = []
-        for block, keys_K, mask_RK in zip(self._blocks, self.keys, masks, strict=True):
-            own = slice(block.start, block.stop)
+        for block, part_HRD, keys_K, mask_RK in zip(
+            self._blocks, queries, self.keys, self._window(window), strict=True
+        ):
+            key_HKD, value_HKD = (
+                t[:, :, block.start : block.stop] if keys_K is None else t.index_select(2, keys_K)
+                for t in (key_HND, value_HND)
+            )
+            if groups > 1:
+                key_HKD = key_HKD.repeat_interleave(groups, dim=1)
+                value_HKD = value_HKD.repeat_interleave(groups, dim=1)
             parts.append(
                 scaled_dot_product_attention(
-                    query_HND[:, :, own],
-                    key_HND[:, :, own] if keys_K is None else key_HND.index_select(2, keys_K),
-                    value_HND[:, :, own] if keys_K is None else value_HND.index_select(2, keys_K),
+                    part_HRD,
+                    key_HKD,
+                    value_HKD,
                     attn_mask=mask_RK,
                     is_causal=mask_RK is None,
                     scale=scale,
@@ -114,9 +123,6 @@ def tree_attention(
         odd.append("no tree passed on")
     if odd or tree is None:
         raise RunError(f"{type(module).__name__} cannot be trained here: {', '.join(odd)}")
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = (t.repeat_interleave(groups, dim=1) for t in (key, value))
     attended = tree.attend(query, key, value, scaling, sliding_window)
     return attended.transpose(1, 2).contiguous(), None
 

@@ -59,7 +59,7 @@ class Policy:
             folder, dtype=torch.float32, attn_implementation=attention.register()
         )
         if activation_checkpointing:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
+            _recompute_activations(model)
         self.lora = lora
         self.logit_chunk = logit_chunk
         self.device = device
@@ -68,6 +68,7 @@ class Policy:
         self.model: Any = model.to(device)
         self.model.train()
         self._reference: Any = None
+        self.shares_prefixes = not is_recurrent(self.model.config)
 
     @property
     def trainable(self) -> list[torch.nn.Parameter]:
@@ -233,6 +234,20 @@ class Policy:
         with_E = np.flatnonzero(batch.topk_E >= 0)
         ids_QK = torch.from_numpy(batch.topk.token_ids_TK[batch.topk_E[with_E]]).to(self.device)
         return row_E[torch.from_numpy(with_E).to(self.device)], ids_QK
+
+
+def _recompute_activations(model: Any) -> None:
+    """Keep only layers' inputs; the library renamed its switch."""
+    new = getattr(model, "activation_checkpointing_enable", None)
+    (new or model.gradient_checkpointing_enable)({"use_reentrant": False})
+
+
+def is_recurrent(config: Any) -> bool:
+    """Whether some layer carries a state along the sequence, which cannot branch: every sample is
+    then computed by itself."""
+    text = config.get_text_config()
+    kinds = set(getattr(text, "layer_types", None) or ())
+    return bool(kinds - {"full_attention", "sliding_attention"})
 
 
 Wanted = tuple[torch.Tensor, torch.Tensor]  # rows of the chunk, and token ids at them

@@ -95,7 +95,7 @@ class Trainer:
         """
         started = time.monotonic()
         usable, counts = self._usable(samples)
-        batches = pack(usable, self.config.token_budget)
+        batches = pack(usable, self.config.token_budget, self.policy.shares_prefixes)
         if not batches:
             counts |= {"trained_tokens": 0.0, "seconds": time.monotonic() - started}
             return StepMetrics(counts)

@@ -21,6 +21,7 @@ BENCHES = {
     "publication": "benchmarks.perf.publication",
     "sandbox": "benchmarks.perf.sandbox",
     "toolcall": "benchmarks.perf.toolcall",
+    "trainer": "benchmarks.perf.trainer",
 }
 
 

@@ -1,4 +1,4 @@
-"""Other recording gateways, each in an environment of its own.
+"""Other recording gateways, and another trainer, each in an environment of its own.
 
     python -m benchmarks.perf.peers list
     python -m benchmarks.perf.peers install NAME…|all
@@ -58,12 +58,15 @@ class Peer:
         name, version: on the package index.
         python: oldest Python it runs on.
         start: starts it in front of an engine's URL; asks for its folder of programs.
+        needs: installed with it and nothing else, the rest being borrowed from this environment:
+            both sides then compute with the same torch. Empty: all it depends on is its own.
     """
 
     name: str
     version: str
     python: tuple[int, int]
     start: Callable[["Peer", str], Side] = field(repr=False)
+    needs: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -95,13 +98,18 @@ class Peer:
         python = _python(self.python)
         shutil.rmtree(self.folder, ignore_errors=True)
         pip = [str(self.folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        packages = [f"{self.name}=={self.version}", *self.needs]
         for command in (
             [python, "-m", "venv", str(self.folder)],
-            [*pip, f"{self.name}=={self.version}"],
+            [*pip, *(["--no-deps"] if self.needs else []), *packages],
         ):
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise BenchError(f"{' '.join(command)} failed: {done.stderr.strip()[-800:]}")
+        if self.needs:
+            own = [path for path in sys.path if path.endswith("site-packages")]
+            (site,) = self.folder.glob("lib/python3*/site-packages")
+            (site / "borrowed.pth").write_text("\n".join(own) + "\n")
         (self.folder / MARK).touch()
 
 
@@ -183,6 +191,20 @@ PEERS: dict[str, Peer] = {
 }
 
 
+def _no_gateway(peer: Peer, engine_url: str) -> Side:
+    raise BenchError(f"{peer.label} is no gateway to put before {engine_url}")
+
+
+TRAINER = Peer(
+    "trl",
+    "1.16.0",
+    (3, 11),
+    _no_gateway,
+    needs=("datasets", "pandas", "pyarrow", "dill", "multiprocess", "xxhash", "pytz"),
+)
+ALL: dict[str, Peer] = {**PEERS, TRAINER.name: TRAINER}
+
+
 def _python(oldest: tuple[int, int]) -> str:
     """Return a Python that is new enough: this one, one on the path, or one of pyenv's."""
     if sys.version_info[:2] >= oldest:
@@ -203,22 +225,22 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code (0 done, 2 user error, 3 not installed)."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.perf.peers", description=__doc__)
     parser.add_argument("command", choices=("list", "install"))
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*PEERS, "all"]))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*ALL, "all"]))
     options = parser.parse_args(arguments)
     out, err = sys.stdout, sys.stderr
     if options.command == "list":
-        for peer in PEERS.values():
+        for peer in ALL.values():
             out.write(f"{peer.label}  {peer.folder if peer.is_installed else peer.remedy}\n")
         return 0
-    unknown = [name for name in options.names if name not in {*PEERS, "all"}]
+    unknown = [name for name in options.names if name not in {*ALL, "all"}]
     if unknown or not options.names:
-        err.write(f"no peer {unknown}: choose of {', '.join([*PEERS, 'all'])}\n")
+        err.write(f"no peer {unknown}: choose of {', '.join([*ALL, 'all'])}\n")
         return 2
-    for name in PEERS if "all" in options.names else options.names:
-        out.write(f"installing {PEERS[name].label} into {PEERS[name].folder}\n")
+    for name in ALL if "all" in options.names else options.names:
+        out.write(f"installing {ALL[name].label} into {ALL[name].folder}\n")
         out.flush()
         try:
-            PEERS[name].install()
+            ALL[name].install()
         except BenchError as error:
             err.write(f"{error}\n")
             return 3
