@@ -46,7 +46,7 @@ class EpisodeLimits:
 
     max_parse_errors: int = 3
     time_limit_s: float = 300.0
-    reply_timeout_s: float = 120.0
+    reply_timeout_s: float = 300.0
 
 
 @dataclass(frozen=True)
@@ -244,10 +244,16 @@ def _turn(
 
 
 def _first_cause(error: BaseException) -> str:
-    """Return ``Class: message`` of the error at the root of the chain."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return f"{type(error).__name__}: {error}"
+    """Return ``Class: message`` of the last error of the chain that says something.
+
+    A time-out ends in a bare ``CancelledError``, which names nothing.
+    """
+    telling: BaseException = error
+    cause: BaseException | None = error
+    while cause is not None:
+        telling = cause if str(cause) else telling
+        cause = cause.__cause__
+    return f"{type(telling).__name__}: {telling}"
 
 
 async def _in_thread(call: Callable[[], T]) -> T:

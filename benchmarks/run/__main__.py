@@ -39,7 +39,7 @@ python -m benchmarks.run resume=FOLDER
   max_steps     0: actions per episode, 0 is what the task says
   max_parse_errors  3: replies without an action in a row that end an episode
   time_limit_s  300: of an episode's commands, where the task states none for its agent
-  reply_timeout_s   120: longest wait for one reply
+  reply_timeout_s   300: longest wait for one reply
   reply_format  plain: the reply is the command; fenced: one fenced block is
   finish        submit: the agent says when it is done; solved: it ends once solved
 

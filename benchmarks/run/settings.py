@@ -41,7 +41,7 @@ class Settings:
     max_steps: int = 0
     max_parse_errors: int = 3
     time_limit_s: float = 300.0
-    reply_timeout_s: float = 120.0
+    reply_timeout_s: float = 300.0
     reply_format: str = "plain"
     finish: str = "submit"
     workers: int = 2

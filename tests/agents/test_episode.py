@@ -66,6 +66,15 @@ def test_policy_outage_has_no_reward_and_the_first_cause() -> None:
     assert episode.error == "ConnectionError: refused"
 
 
+def test_a_time_out_is_named_by_what_was_waited_for() -> None:
+    """Bug prevented: "CancelledError: ", which is all that the root of a time-out says."""
+    outage = PolicyTimeout("no answer from http://127.0.0.1:1 in 300 s")
+    outage.__cause__ = TimeoutError()
+    outage.__cause__.__cause__ = asyncio.CancelledError()
+    episode = run(CounterWorld(), TalkingPolicy([outage]))
+    assert episode.error == "PolicyTimeout: no answer from http://127.0.0.1:1 in 300 s"
+
+
 def test_time_limit_still_grades_the_state_reached() -> None:
     """After a time-out the work done so far counts."""
     world = CounterWorld()
