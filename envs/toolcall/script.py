@@ -54,13 +54,17 @@ class ScriptWorld:
         tools: offered.
         expected: the calls the task wants, at least those of its oracle.
         forbidden: names of tools that nobody asked for and that do harm.
+        policy: the rules for the agent, in prose.
     """
 
-    policy = ""
-
     def __init__(
-        self, tools: Sequence[Tool], expected: Sequence[Expected], forbidden: Sequence[str] = ()
+        self,
+        tools: Sequence[Tool],
+        expected: Sequence[Expected],
+        forbidden: Sequence[str] = (),
+        policy: str = "",
     ) -> None:
+        self.policy = policy
         self.tools: Mapping[str, Tool] = offered(tools)
         self.violations: list[str] = []
         self._expected, self._forbidden = expected, frozenset(forbidden)
@@ -73,7 +77,7 @@ class ScriptWorld:
         """Build it from a task's data. Raises ``KeyError``, ``TypeError``, ``SchemaError``."""
         tools = [Tool.from_openai(row) for row in data["tools"]]
         expected = [Expected(**row) for row in data["expected"]]
-        return cls(tools, expected, data.get("forbidden", ()))
+        return cls(tools, expected, data.get("forbidden", ()), data.get("policy", ""))
 
     def call(self, name: str, arguments: dict[str, Any]) -> Any:
         """Answer from the script."""
