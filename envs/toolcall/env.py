@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
 import gymnasium
@@ -13,6 +13,8 @@ from envs.core import Finish, TaskEnv
 from envs.spaces import Unicode
 from envs.toolcall.action import Action, call, parse_action
 from envs.toolcall.session import Session, solution
+from envs.toolcall.world import World
+from envs.toolcall.worlds import table
 from envs.types import Task, Verdict
 
 
@@ -52,6 +54,8 @@ class ToolCallEnv(TaskEnv[ToolCallObservation]):
 
     Args:
         tasks, finish, render_mode: see ``TaskEnv``.
+        worlds: builds a world from a task's data; one that needs sandboxes, such as
+            ``envs.toolcall.mcp_world.McpWorlds``, goes here.
 
     Version history: v0.
     """
@@ -59,9 +63,14 @@ class ToolCallEnv(TaskEnv[ToolCallObservation]):
     idle = Action().to_text()
 
     def __init__(
-        self, tasks: Sequence[Task], finish: Finish = "submit", render_mode: str | None = None
+        self,
+        tasks: Sequence[Task],
+        finish: Finish = "submit",
+        render_mode: str | None = None,
+        worlds: Callable[[Mapping[str, Any]], World] = table.make,
     ) -> None:
         super().__init__(tasks, finish, render_mode)
+        self._worlds = worlds
         samples = (
             Action("Which one do you mean?").to_text(),
             Action("I cannot do that.").to_text(),
@@ -90,7 +99,7 @@ class ToolCallEnv(TaskEnv[ToolCallObservation]):
         self._ended = True
         task = self._choose(options)
         rng = random.Random(int(self.np_random.integers(1 << 62)))
-        self._session = session = Session(task, rng)
+        self._session = session = Session(task, rng, self._worlds)
         self._task, self._steps, self._ended = task, 0, False
         opening = session.plan.opening
         self._transcript = [f"user: {opening}"]

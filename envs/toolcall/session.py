@@ -6,7 +6,7 @@ for each episode, so that a task whose solution does not work is an error and ne
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -48,12 +48,18 @@ class Session:
     Args:
         task: what is played.
         rng: of the user's choices of words.
+        make: builds a world from the task's data.
 
     Raises:
         TaskError: the task cannot be played, or its solution does not work.
     """
 
-    def __init__(self, task: Task, rng: random.Random) -> None:
+    def __init__(
+        self,
+        task: Task,
+        rng: random.Random,
+        make: Callable[[Mapping[str, Any]], World] = table.make,
+    ) -> None:
         self.failures: Counter[str] = Counter()
         self._budget_bytes = task.limits.output_bytes
         try:
@@ -64,9 +70,9 @@ class Session:
             raise TaskError(f"{task.id}: no session: {error!r}") from error
         self._user = RuleUser(self.plan, rng)
         calls = [(each.name, each.arguments) for action in actions for each in action.calls]
-        with closing(table.make(task.data)) as world:
+        with closing(make(task.data)) as world:
             goal = _replayed(world, calls, task.id)
-        self.world = table.make(task.data)
+        self.world = make(task.data)
         if goal == self.world.state() and not told:
             self.world.close()
             raise TaskError(f"{task.id}: doing nothing would solve it")

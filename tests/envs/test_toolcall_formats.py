@@ -155,8 +155,7 @@ def test_a_tau2_task_is_fair_in_a_world_of_ours() -> None:
     [
         (tau2_row(reward_basis=["DB", "NL_ASSERTION"]), "NL_ASSERTION"),
         (tau2_row(reward_basis=["ACTION"]), "ACTION"),
-        (tau2_row(env_assertions=[{"func_name": "x"}]), "env_assertions"),
-        (tau2_row(nl_assertions=["is polite"]), "nl_assertions"),
+        (tau2_row(reward_basis=["ENV_ASSERTION"]), "ENV_ASSERTION"),
         (tau2_row(actions=[{"name": "toggle", "requestor": "user"}]), "requestor='user'"),
         (tau2_row(actions=[{"name": "x", "compare_args": ["a"]}]), "compare_args"),
         (tau2_row(actions=[{"name": "no_such_tool"}]), "not offered"),

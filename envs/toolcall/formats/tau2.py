@@ -2,10 +2,10 @@
 
 Supported: ``user_scenario.instructions`` (reason for the call, what is known) and
 ``evaluation_criteria`` with ``actions`` of the assistant, ``communicate_info`` and a
-``reward_basis`` of DB and COMMUNICATE. Refused by name: the user's own tools, environment
-assertions, judged assertions, starting states and histories, action matching. Doing nothing must
-not solve a task: such rows, of which the original sets hold dozens, are refused too. The world is
-named by the caller: the original domains' data are not part of this package.
+``reward_basis`` of DB and COMMUNICATE. Refused by name: the user's own tools, a basis of
+environment assertions, judged assertions or actions, starting states and histories. Doing nothing
+must not solve a task: such rows, of which the original sets hold dozens, are refused too. The world
+is named by the caller: the original domains' data are not part of this package.
 """
 
 import json
@@ -63,9 +63,6 @@ def task_of(row: Any, where: str, world: Mapping[str, Any], split: Split = "trai
     basis = set(listed(criteria, "reward_basis", where) or BASIS)
     if basis - BASIS:
         raise TaskError(f"{where}: reward_basis: not supported: {', '.join(sorted(basis - BASIS))}")
-    for name in ("env_assertions", "nl_assertions"):
-        if criteria.get(name):
-            raise TaskError(f"{where}: {name} are not supported")
     told = listed(criteria, "communicate_info", where) if "COMMUNICATE" in basis else []
     calls = [_action(each, where) for each in listed(criteria, "actions", where)]
     close = " ".join(["Done.", *map(str, told)])
