@@ -98,11 +98,11 @@ class KVCache:
 
     def swap(self, a: int, b: int, len_a: int, len_b: int) -> None:
         """Exchange two rows holding ``len_a`` and ``len_b`` tokens."""
-        for cache in (self._k, self._v):
-            kept = cache[:, a, :, :len_a].clone() if len_a else None
-            cache[:, a, :, :len_b] = cache[:, b, :, :len_b]
+        for layer in (*self._k, *self._v):  # one by one: what is put aside stays in the CPU's cache
+            kept = layer[a, :, :len_a].clone() if len_a else None
+            layer[a, :, :len_b] = layer[b, :, :len_b]
             if kept is not None:
-                cache[:, b, :, :len_a] = kept
+                layer[b, :, :len_a] = kept
 
 
 class CachedAttention:
