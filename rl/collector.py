@@ -7,6 +7,7 @@ so in groups: ready + running + learning < (η + 1) · groups_per_step.
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -135,12 +136,12 @@ class Collector:
         """Whether a step taken now would leave a running group behind the staleness bound."""
         if self.config.rollout.staleness != "wait":
             return False
-        oldest = self.version + 1 - self.config.rollout.max_staleness
+        oldest = self.version + 1 - math.ceil(self.config.rollout.max_staleness)
         return any(self._born.get(group, oldest) < oldest for group in self.running)
 
     def _admits(self) -> bool:
         rollout = self.config.rollout
-        bound = (rollout.max_staleness + 1) * rollout.groups_per_step
+        bound = int((rollout.max_staleness + 1) * rollout.groups_per_step)
         return len(self.ready) + len(self.running) + len(self._learning) < bound
 
     def _next_group(self) -> str:

@@ -9,6 +9,7 @@ Weights, store and version always tell the same story: a step that has begun is 
 import asyncio
 import inspect
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -228,7 +229,7 @@ class Learner:
         if oldest is not None and oldest < self.recovery.floor:
             return GroupOutcome([], "rolled_back", rewards)
         rollout = self.config.rollout
-        bound = self.version - rollout.max_staleness
+        bound = self.version - math.ceil(rollout.max_staleness)
         stale = oldest is not None and oldest < bound
         if stale and rollout.staleness != "mask":
             return GroupOutcome([], "stale", rewards)

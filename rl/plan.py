@@ -24,7 +24,7 @@ def describe(config: RunConfig, train: Sequence[Task], heldout: Sequence[Task]) 
         f"{episodes * optim.steps} episodes; "
         f"at most {episodes * config.agent.max_reply_tokens} reply tokens per step and turn",
         f"lr {optim.lr:g}, temperature {rollout.temperature:g} on both sides, KL anchor {kl}, "
-        f"staleness at most {rollout.max_staleness}",
+        f"staleness at most {rollout.max_staleness:g}",
         f"{rollout.workers} workers x {rollout.episodes_per_worker} episodes at once",
     ]
     if config.warmstart.kind != "none":

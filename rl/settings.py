@@ -31,6 +31,9 @@ class AgentConfig(Section):
     """How the model plays."""
 
     reply_format: Literal["plain", "fenced"] = Field("plain", description="what a reply looks like")
+    command: str = Field(
+        "", description="command line of an agent of its own that plays by the gateway's base URL"
+    )
     max_reply_tokens: int = Field(64, ge=1, description="most tokens of one reply")
     max_steps: int | None = Field(
         None, ge=1, description="actions per episode; default: the task's"
@@ -59,7 +62,12 @@ class RolloutConfig(Section):
     top_p: float = Field(
         1.0, gt=0, le=1, description="must be 1: truncation is refused in training"
     )
-    max_staleness: int = Field(1, ge=0, description="policy versions a token may lag behind (eta)")
+    max_staleness: float = Field(
+        1,
+        ge=0,
+        description="policy versions a token may lag behind (eta); a fraction bounds how many "
+        "episodes start early",
+    )
     staleness: Literal["drop", "wait", "mask"] = Field(
         "drop",
         description="what is older: its group is dropped, not overtaken (training waits), or its "

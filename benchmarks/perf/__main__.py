@@ -15,6 +15,7 @@ from benchmarks.perf.rows import Row, machine_facts, table
 from envs.errors import MissingDependency
 
 BENCHES = {
+    "async": "benchmarks.perf.asynchrony",
     "engine": "benchmarks.perf.engine",
     "gateway": "benchmarks.perf.gateway",
     "live": "benchmarks.perf.live",

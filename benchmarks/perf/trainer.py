@@ -73,9 +73,7 @@ def measure(plan: Plan) -> list[Row]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="clawgym-perf-")))
         env = {"OMP_WAIT_POLICY": "PASSIVE"}
-        ours = stack.enter_context(
-            Process.module("benchmarks.perf.trainer_side", model, str(plan.threads), env=env)
-        )
+        ours = stack.enter_context(Process.module("rl.speed", model, str(plan.threads), env=env))
         ours.line(TIMEOUT_S)
         peer = _peer(plan, model, stack)
         whole = _scored(ours, folder, "group", group_batch(plan, rng))

@@ -2,7 +2,7 @@
 
     PEER_PYTHON -m benchmarks.perf.trl_side MODEL [ROWS]
 
-Reads a JSON line, answers one; see ``benchmarks.perf.trainer_side``, which speaks the same. Its own
+Reads a JSON line, answers one; see ``rl.speed``, which speaks the same. Its own
 ``compute_loss`` gets the batch in the form in which its own generation hands it over, log-probs of
 sampling included, so that neither side spends a forward on them. ROWS sequences are computed at
 once. Activation checkpointing, its default, is off: it would cost a third more.

@@ -4,6 +4,7 @@ A turn that teaches nothing (a 0 without a hint) takes no place in a batch. It i
 as feedback on it could still be learned from, and consumed once the policy has moved on too far.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -94,7 +95,7 @@ class Backlog:
         oldest = min((self._turns[name].since for name in useful), default=now)
         if not useful or (len(useful) < settings.batch and now - oldest < settings.max_wait_s):
             return []
-        bound = version - self._config.rollout.max_staleness
+        bound = version - math.ceil(self._config.rollout.max_staleness)
         rest = [name for name, w in self._turns.items() if w.version < bound]
         return useful[: settings.batch] + [name for name in rest if name not in useful]
 

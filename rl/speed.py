@@ -1,4 +1,6 @@
-"""Our trainer as a child of ``python -m benchmarks.perf trainer``: so its memory is its own.
+"""The trainer as a child of ``python -m benchmarks.perf trainer``: so its memory is its own.
+
+    python -m rl.speed MODEL THREADS
 
 Reads a JSON line, answers one: ``{"do": "gradient", "batch": FILE, "out": FILE}`` leaves the
 gradient, parameters in order of their names, in a file and answers the loss; ``{"do": "step",
@@ -18,13 +20,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.perf.trl_side import CLIP_HIGH, CLIP_LOW, TEMPERATURE
 from rl.methodsettings import AlgorithmConfig
 from rl.packing import PackedBatch, num_distinct, pack
 from rl.settings import GuardsConfig, LoraConfig, OptimConfig, TrainerConfig
 from rl.trainer import Trainer
 from rl.types import Sample, TermWeights
 
+TEMPERATURE, CLIP_LOW, CLIP_HIGH = 0.7, 0.2, 0.28  # also of ``benchmarks.perf.trl_side``
 MATRIX = 2048  # of the matrix product that speed is held against
 ROUNDS = 5
 
