@@ -226,6 +226,30 @@ class ShellEnv(TaskEnv[ShellObservation]):
         self._transcript.append(f"$ {action}\n{result.output}")
         return self._observe(result), reward, terminated, truncated, info
 
+    def execute(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> ExecResult:
+        """Run a program in the task's sandbox, beside the shell and uncounted: for agents that are
+        programs of their own. Same limits as a command.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before ``reset``.
+            SandboxLost: the sandbox is gone.
+        """
+        if self._sandbox is None or self._task is None:
+            raise gymnasium.error.ResetNeeded("call reset() before execute()")
+        limits = self._task.limits
+        self._sandbox.heartbeat()
+        return self._sandbox.exec(
+            argv, timeout_s=limits.step_timeout_s, cwd=cwd, env=env, stdin=stdin,
+            max_output_bytes=limits.output_bytes,
+        )  # fmt: skip
+
     def grade(self) -> Verdict:
         """Run the verifier now: for an episode that a limit outside the environment ended.
 

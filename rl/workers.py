@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents import registry as agent_registry
+from agents.blackbox import Gateway, play_command
 from agents.episode import Assignment, EpisodeLimits, play
 from agents.protocol import Policy
 from agents.scripted import ScriptedPolicy
@@ -84,6 +85,7 @@ class RolloutWorker:
         self.worker_id = worker_id
         self.slots = config.rollout.episodes_per_worker
         self.pool = SandboxPool(run_id=run_id, worker=worker_id, max_idle=self.slots)
+        self.address = address
         self.client = PolicyClient(address.base_url, address.api_key)
         self.agent = agent_registry.make(
             config.env, config.agent.reply_format, config.agent.finish == "submit"
@@ -127,7 +129,11 @@ class RolloutWorker:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(self._executor)
         env = env or self._env(assignment)
+        command = self.config.agent.command
         try:
+            if command and policy is self.client:
+                gateway = Gateway(self.address.base_url, self.address.api_key)
+                return await play_command(env, command, gateway, assignment, self.limits)
             return await play(env, self.agent, policy, assignment, self.limits)
         finally:
             await loop.run_in_executor(None, env.close)
