@@ -81,6 +81,8 @@ def _portable(value: Any) -> Any:
     """Return JSON without paths of this machine."""
     if isinstance(value, dict):
         kept = {k: v for k, v in value.items() if not (k == "path" and "sha256" in value)}
+        if "directory" in kept and "dockerfile" in kept:  # a public task: its image's tag says more
+            kept = {k: v for k, v in kept.items() if k not in ("directory", "dockerfile")}
         return {key: _portable(part) for key, part in kept.items()}
     if isinstance(value, list | tuple):
         return [_portable(part) for part in value]

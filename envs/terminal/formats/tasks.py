@@ -2,8 +2,9 @@
 
 ``data`` of such a task: ``kind`` (``harbor`` or ``terminal_bench``), ``directory``, ``config`` (the
 whole record as JSON), ``limits`` (what ``TaskLimits`` has no place for), ``unknown`` (keys the
-format does not know), ``unsupported`` (why this version cannot play it), ``steps`` (how many) and
-``base`` (what stands in for an image that cannot be had, see ``images``; such a task is tagged
+format does not know), ``unsupported`` (why this version cannot play it), ``steps`` (how many),
+``content`` (a digest of all its files) and ``base`` (what stands in for an image that cannot be
+had, see ``images``; such a task is tagged
 ``base:…``).
 
 Every one is held out: these are benchmarks, and evaluation data is never trained on. A task whose
@@ -302,6 +303,7 @@ def _task(
             "unknown": list(unknown_keys(config)),
             "unsupported": unsupported,
             "dockerfile": "" if dockerfile is None else str(dockerfile),
+            "content": tag_of(path, path).partition(":")[2],
             "base": base,
             "steps": steps,
         },
