@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from envs.types import Task
+from rl import memory
+from rl.doctor import available_memory
 from rl.settings import RunConfig
-
-FULL_BYTES_PER_PARAMETER = 16  # weights, gradients and two moments in fp32
-MODEL_PARAMETERS = {"smollm2-135m": 134_500_000, "tiny": 200_000}
+from serving.models import resolve
 
 
 def describe(config: RunConfig, train: Sequence[Task], heldout: Sequence[Task]) -> str:
@@ -18,7 +18,8 @@ def describe(config: RunConfig, train: Sequence[Task], heldout: Sequence[Task]) 
     method = f"LoRA r={config.lora.rank}" if config.lora.enabled else "full fine-tuning"
     lines = [
         f"env {config.env}: {_count(train)} to train on, {_count(heldout)} held out",
-        f"model {config.model}, {method}{_memory(config)}",
+        f"model {config.model}, {method}",
+        *([said] if (said := _memory(config)) else []),
         f"{config.algorithm.name} (loss {config.algorithm.loss}): {rollout.groups_per_step} groups "
         f"x {rollout.group_size} = {episodes} episodes per step, {optim.steps} steps = "
         f"{episodes * optim.steps} episodes; "
@@ -50,9 +51,6 @@ def _count(tasks: Sequence[Task]) -> str:
 
 
 def _memory(config: RunConfig) -> str:
-    parameters = MODEL_PARAMETERS.get(config.model)
-    if parameters is None:
-        return ""
-    trained = parameters * FULL_BYTES_PER_PARAMETER if not config.lora.enabled else parameters * 5
-    served = parameters * 4
-    return f", about {(trained + served) / 2**30:.1f} GiB for weights, optimiser and engine"
+    """Return what the run will need, and what is there."""
+    plan = memory.needed(config, resolve(config.model))
+    return f"{plan}; available: {available_memory() / memory.GIB:.1f} GiB" if plan else ""
