@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 MOST_TO_MEND = 15
 LEAST_TO_KEEP = 5
 MOST_LINES = 120
-PAIRS_PER_PACKAGE = 10
+PAIRS_PER_PACKAGE = 5
 _VERSION = re.compile(r"\d+(?:\.\d+){1,3}")
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 
