@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from agents.chat import ChatAgent
 from agents.code import CodeAgent
+from agents.gui import GuiAgent
 from agents.protocol import Agent
 from agents.shell import ReplyFormat, ShellAgent
 from agents.toolcall import ToolCallAgent
@@ -18,6 +19,7 @@ AgentFactory = Callable[[ReplyFormat, bool], Agent]
 AGENTS: dict[str, AgentFactory] = {
     "chat": lambda reply_format, announce_submit: ChatAgent(),
     "code": lambda reply_format, announce_submit: CodeAgent(reply_format),
+    "gui": lambda reply_format, announce_submit: GuiAgent(),
     "toolcall": lambda reply_format, announce_submit: ToolCallAgent(),
 }
 

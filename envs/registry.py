@@ -77,6 +77,13 @@ ENTRIES: tuple[Entry, ...] = (
         "envs.toolcall.code.tasks:load_tasks",
         "python",
     ),
+    Entry(
+        "gui",
+        "clawgym/Desktop-v0",
+        "envs.gui.env:DesktopEnv",
+        "envs.gui.tasks:load_tasks",
+        "gui",
+    ),
 )
 
 

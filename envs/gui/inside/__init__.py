@@ -1,0 +1,1 @@
+"""What runs inside the sandbox, on the image's own Python. ``envs.gui.desktop`` sends it there."""
