@@ -1,12 +1,21 @@
 """The agent of code as a tool: what of a reply is run, what is an answer."""
 
+import asyncio
+
 import pytest
 
 from agents import registry
 from agents.code import CodeAgent
+from agents.episode import Assignment, play
 from agents.protocol import ParseError
+from agents.types import StopReason
+from envs import registry as envs
+from envs.images import ensure
 from envs.toolcall.code.env import ANSWER
+from envs.toolcall.code.tasks import load_tasks
+from serving.types import Sampling
 from tests.agents.test_toolcall import reply
+from tests.agents.worlds import TalkingPolicy
 
 
 @pytest.mark.parametrize(
@@ -45,10 +54,27 @@ def test_what_holds_neither_is_told_so(text: str) -> None:
 
 def test_an_oracle_is_what_the_agent_would_say() -> None:
     """Bug prevented: a demonstration that the parser turns into something else."""
-    from envs.toolcall.code.tasks import load_tasks
-
     agent = registry.make("code")
     for task in load_tasks():
         for said in (task.data["cell"], f"answer: {task.data['answer']}"):
             assert agent.parse(reply(said)) == said
     assert ANSWER.match("answer: 1") and not ANSWER.match(load_tasks()[0].data["cell"])
+
+
+@pytest.mark.docker
+def test_the_episode_loop_plays_it_with_replies_of_any_kind() -> None:
+    """Words, a wrong block, a cell, an answer: one turn each, and the verifier's reward."""
+    ensure("python")
+    task = next(task for task in load_tasks() if task.family == "digits")
+    said = ["I think.", "```python\n1 / 0\n```", f"```python\n{task.data['cell']}\n```",
+            f"So it is.\nAnswer: {task.data['answer']}"]  # fmt: skip
+    policy, env = TalkingPolicy(said), envs.make("code", [task])
+    assignment = Assignment("e1", "g1", task, Sampling(seed=1), seed=4)
+    try:
+        episode = asyncio.run(play(env, CodeAgent("fenced"), policy, assignment))
+    finally:
+        env.close()
+    assert [bool(turn.parse_error) for turn in episode.turns] == [True, False, False, False]
+    assert "ZeroDivisionError" in episode.turns[1].observation
+    assert task.data["answer"] in episode.turns[2].observation
+    assert (episode.reward, episode.stop_reason) == (1.0, StopReason.SOLVED)
