@@ -6,7 +6,7 @@ grows by doubling; memory is touched only where tokens were written.
 
 Rows that begin with copies of the same keys and values (the members of a group) have that beginning
 read once for all of them: decoding is bound by memory, and at 48 rows of 1,000 tokens the cache is
-five times the weights of a 135M model. The two parts of a row's attention are put together by their
+four times the weights of a 135M model. The two parts of a row's attention are put together by their
 log-sum-exps, as flash decoding does (Dao et al. 2023; Juravsky et al. 2024 for shared prefixes).
 
 Axes: ``_R`` row, ``_B`` row being decoded (0..B-1), ``_N`` tokens of a step laid end to end.
