@@ -3,7 +3,8 @@
 Runs the judge as a program over labelled exchanges (one JSON object a line: id, kind, history,
 reply, next_state, label −1, 0 or 1; an example is in ``rl/judge/data/test.jsonl``) and compares.
 
-  data    FILE of labelled exchanges
+  data    FILE of labelled exchanges, or simulated: talk with the users of envs/chat, whose next
+          words have a known meaning (``benchmarks.simulated``)
   judge   default: also rules, or the base URL of an OpenAI-compatible server
   out     FOLDER: also write judge.json and calibration.png there
   others  any setting of the judge, such as votes=5 or name=MODEL
@@ -32,6 +33,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks import simulated
 
 CLASSES = {1: "good", 0: "neutral", -1: "bad"}
 Z = 1.959964
@@ -108,8 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = dict(_option(argument) for argument in arguments)
         if "data" not in options:
-            raise UserError("give data=FILE")
-        rows = read_rows(Path(options.pop("data")))
+            raise UserError("give data=FILE or data=simulated")
+        data = options.pop("data")
+        rows = simulated.rows() if data == "simulated" else read_rows(Path(data))
         out = options.pop("out", None)
         cases = judge(rows, [f"{key}={value}" for key, value in options.items()])
     except UserError as error:

@@ -1,13 +1,21 @@
-"""Makes ``train.jsonl`` and ``test.jsonl`` of the hand-written parts beside it.
+"""Makes the labelled exchanges (``*.jsonl``) of the hand-written parts beside it.
 
-``python -m rl.judge.data.compose`` writes both; equal parts give equal files. A part has scenes
+``python -m rl.judge.data.compose`` writes all; equal parts give equal files. A part has scenes
 (request, reply, reactions of several writers to it), reactions that fit any scene, reactions in
 other languages, and tool calls with what came back. Some exchanges get an earlier one of the same
-part as history. No scene, reaction or writer's style is in both parts; a test checks it.
+part as history. No scene, reaction or writer's style is in two parts; a test checks it.
+
+A reaction may leave words open: ``{shorter|longer}`` is one of them, ``$Q`` the scene's request,
+``$N`` the request of another scene. Such a line gives several exchanges.
+
+    train   what the default judge learns from
+    test    in sight while the judge was built
+    fresh   written when the features were settled, judged once
 """
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,15 +33,32 @@ KINDS = {
     "con": ("continuation", 1),
     "cmp": ("complaint", -1),
     "cla": ("clarification_question", 0),
+    "giv": ("give_up", -1),
+    "par": ("partly_right", -1),
+    "tnx": ("thanks_then_question", 1),
+    "sml": ("small_talk", 0),
+    "bye": ("farewell", 0),
 }
 STYLES = {
     "F": "formal", "C": "chatty", "T": "terse", "P": "polite", "N": "non_native",
     "D": "developer", "B": "blunt",
+    "I": "indirect", "V": "dictated", "R": "weary", "W": "reviewer", "K": "pupil", "M": "rambling",
     "Y": "typos", "E": "emoji", "S": "slang", "L": "long_winded", "O": "old_fashioned",
+    "A": "academic", "H": "helpdesk", "U": "understated", "X": "texting", "J": "reporter",
 }  # fmt: skip
 TOOL_KINDS = {"fail": ("tool_failure", -1), "done": ("tool_success", 0)}
-REGISTERS = {"train": "plain", "test": "casual"}  # of the reactions in other languages
+PARTS: dict[str, tuple[str, ...]] = {
+    "train": (
+        "train", "train_wishes", "train_content", "train_leaving", "train_pleased",
+        "train_neutral", "train_asked", "train_languages",
+    ),
+    "test": ("test",),
+    "fresh": ("fresh",),
+}  # fmt: skip
+# of the reactions in other languages
+REGISTERS = {"train": "plain", "test": "casual", "fresh": "familiar"}
 WITH_HISTORY = 0.3
+DRAWS = {-1: 4, 0: 9, 1: 8}  # by label, so that no label outnumbers the others by far
 
 Row = dict[str, Any]
 
@@ -57,28 +82,45 @@ class Scene:
 def compose(part: str) -> list[Row]:
     """Return the rows of ``train`` or ``test``."""
     draw = random.Random(part)
-    scenes = _scenes((HERE / f"{part}.txt").read_text(encoding="utf-8"), REGISTERS[part])
+    texts = [(HERE / f"{name}.txt").read_text(encoding="utf-8") for name in PARTS[part]]
+    scenes = _scenes("\n".join(texts), REGISTERS[part])
     told = [scene for scene in scenes if scene.request]
-    rows: list[Row] = []
-    for scene in scenes:
-        for kind, style, label, text in scene.reactions:
+    rows = [row for scene in scenes for row in _scene_rows(scene, told, draw)]
+    tools = HERE / f"tools_{part}.txt"
+    rows += _tool_rows(tools.read_text(encoding="utf-8")) if tools.exists() else ()
+    return [{"id": f"{part}-{place:04d}", **row} for place, row in enumerate(rows)]
+
+
+def _scene_rows(scene: Scene, told: list[Scene], draw: random.Random) -> Iterator[Row]:
+    for kind, style, label, text in scene.reactions:
+        seen: set[str] = set()
+        for _ in range(DRAWS[label] if "{" in text or "$" in text else 1):
             at = scene if scene.request else draw.choice(told)
             earlier = draw.choice(told)
             before = (
                 earlier.messages() if draw.random() < WITH_HISTORY and earlier is not at else []
             )
-            rows.append(
-                {
-                    "kind": kind,
-                    "style": style,
-                    "history": [*before, at.messages()[0]],
-                    "reply": at.messages()[1],
-                    "next_state": [{"role": "user", "content": text}],
-                    "label": label,
-                }
-            )
-    rows += _tool_rows((HERE / f"tools_{part}.txt").read_text(encoding="utf-8"))
-    return [{"id": f"{part}-{place:04d}", **row} for place, row in enumerate(rows)]
+            said = _filled(text, at, told, draw)
+            if said in seen:
+                continue
+            seen.add(said)
+            yield {
+                "kind": kind,
+                "style": style,
+                "history": [*before, at.messages()[0]],
+                "reply": at.messages()[1],
+                "next_state": [{"role": "user", "content": said}],
+                "label": label,
+            }
+
+
+def _filled(text: str, at: Scene, told: list[Scene], draw: random.Random) -> str:
+    """Return a reaction with its open words chosen."""
+    said = re.sub(r"\{([^{}]*\|[^{}]*)\}", lambda m: draw.choice(m[1].split("|")), text)
+    if "$N" in said:
+        other = draw.choice([scene for scene in told if scene is not at])
+        said = said.replace("$N", other.request)
+    return said.replace("$Q", at.request)
 
 
 def _scenes(text: str, register: str) -> list[Scene]:
@@ -142,8 +184,8 @@ def _unescaped(text: str) -> str:
 
 
 def main() -> None:
-    """Write both files."""
-    for part in REGISTERS:
+    """Write all files."""
+    for part in PARTS:
         lines = [json.dumps(row, ensure_ascii=False) for row in compose(part)]
         (HERE / f"{part}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
