@@ -2,7 +2,8 @@
 
 Weights are counted from the headers of the model's files, so nothing is loaded. Activations are
 what a decoder layer keeps for its backward, all fp32; the estimate for 882 tokens of the 135M model
-is 1.8 GB where 1.9 were measured. Left out: the interpreters themselves, half a gigabyte each.
+is 1.8 GB; a measured peak less half a gigabyte of interpreter and libraries was about as much. Left
+out: the interpreters themselves.
 """
 
 import json
