@@ -1,9 +1,11 @@
 """What the default judge looks at: the follow-up's meaning, its letters, and what it repeats.
 
 Three groups, each with its own scale in the classifier:
-  meaning  MiniLM embedding of the next message (384), English-centred
+  meaning  MiniLM embeddings (384 each) of the next message and of its first sentence alone, where
+           most people say whether they were served; English-centred
   letters  hashed character 1- to 4-grams and words (``HASHED``): any language, typing errors
-  signs    families of words (``rl.judge.lexicon``), length, marks, likeness to request and reply
+  signs    families of words (``rl.judge.lexicon``) in the message, its first sentence and what
+           follows it, length, marks, likeness to request and reply
 """
 
 import math
@@ -19,7 +21,9 @@ from numpy.typing import NDArray
 from rl.judge.lexicon import FAMILIES, families
 
 HASHED = 4096
-MEANING = 384
+WIDTH = 384  # of an embedding
+MEANING = 2 * WIDTH
+MAX_FIRST_CHARS = 120
 MAX_CHARS = 400  # of a text that are looked at
 CONTEXT_CHARS = 1500
 NGRAMS = (1, 2, 3, 4)
@@ -48,10 +52,21 @@ class Texts:
 def features(texts: Texts, embed: Embed) -> Vector:
     """Return one row: meaning, letters, signs."""
     said = " ".join(texts.said.split())[:MAX_CHARS]
-    meaning = embed(said)
+    first, rest = halves(said)
+    whole = embed(said)
     request = texts.request[:MAX_CHARS]
-    likeness = float(meaning @ embed(request)) if request.strip() else 0.0
-    return np.concatenate([meaning, letters(said), signs(texts, said, likeness)])
+    likeness = float(whole @ embed(request)) if request.strip() else 0.0
+    meaning = [whole, embed(first)]
+    return np.concatenate(
+        [*meaning, letters(said), signs(texts, said, likeness), _parts(first, rest)]
+    )
+
+
+def halves(said: str) -> tuple[str, str]:
+    """Return the first sentence of a message, and what follows it or ""."""
+    end = re.search(r"[.!?…:;]+[)\s\"']+(?=\S)|[。！？：]+(?=\S)|\s[-–—]\s", said)
+    cut = end.end() if end else len(said)
+    return said[:cut].strip()[:MAX_FIRST_CHARS], said[cut:].strip()
 
 
 def letters(text: str) -> Vector:
@@ -105,6 +120,38 @@ def signs(texts: Texts, said: str, likeness: float) -> Vector:
         seen["shift"] * marks[2],
     ]
     return np.asarray([*kinds, *marks, *repeated, *pairs], np.float32)
+
+
+def _parts(first: str, rest: str) -> Vector:
+    """Return the families of the first sentence and of what follows, and how they go together."""
+    opening, after = families(first), families(rest)
+    seen = dict(zip(FAMILIES, opening, strict=True))
+    then = dict(zip(FAMILIES, after, strict=True))
+    pleased = max(seen[name] for name in ("thanks", "praise", "accept", "worked", "emoji_good"))
+    pleased *= 1 - max(seen[name] for name in ("contrast", "wrong", "irony", "without", "shape"))
+    wish = max(then[name] for name in ("form", "comparative", "could_you")) * then["remake"]
+    asked = max(then["question_word"], float("?" in rest))
+    alone = float(not rest)
+    together = [
+        alone,
+        pleased,
+        pleased * alone,
+        pleased * (1 - alone),
+        pleased * asked,
+        pleased * then["contrast"],
+        pleased * then["wrong"],
+        pleased * wish,
+        (1 - pleased) * wish,
+        (1 - pleased) * asked * (1 - alone),
+        alone * seen["could_you"] * seen["remake"],
+        alone * seen["form"] * seen["comparative"],
+        alone * seen["form"] * seen["could_you"],
+        alone * seen["leaving_it"],
+        seen["leaving_it"] * asked,
+        seen["farewell"] * alone,
+        pleased * then["farewell"],
+    ]
+    return np.asarray([*opening, *after, *together], np.float32)
 
 
 def _shared(text: str, other: str) -> float:

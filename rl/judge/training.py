@@ -36,9 +36,9 @@ class Settings:
     letters: float = 3.0
     signs: float = 2.0
     l2: float = 1e-3
-    spellings: int = 3
+    spellings: int = 1
     spelling_weight: float = 0.5
-    balance: float = 0.5
+    balance: float = 1.0
     iterations: int = 50
     seed: str = "0"
 

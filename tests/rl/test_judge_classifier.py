@@ -20,7 +20,7 @@ from rl.judge.__main__ import main
 from rl.judge.augment import variants
 from rl.judge.classifier import SCORES, WEIGHTS, Classifier, Linear
 from rl.judge.data.compose import HERE, PARTS, compose
-from rl.judge.features import HASHED, MEANING, Texts, features, letters
+from rl.judge.features import HASHED, MEANING, WIDTH, Texts, features, halves, letters
 from rl.judge.labelled import exchange_of
 from rl.judge.pipeline import build
 from rl.judge.settings import JudgeConfig
@@ -37,7 +37,7 @@ def said(row: dict[str, Any]) -> str:
 
 
 def no_meaning(text: str) -> np.ndarray[Any, np.dtype[np.float32]]:
-    return np.zeros(MEANING, np.float32)
+    return np.zeros(WIDTH, np.float32)
 
 
 def test_the_files_are_what_the_parts_make() -> None:
@@ -84,6 +84,21 @@ def test_open_words_of_a_line_are_filled_and_keep_its_label() -> None:
     assert len({said(row) for row in made}) > 0.9 * len(made)
     for row in rows("train"):
         assert not re.search(r"\{[^{}]*\|[^{}]*\}|\$[QN]\b", said(row)), row["id"]
+
+
+def test_the_first_sentence_is_read_alone() -> None:
+    """A verdict before a long question was lost in the question."""
+    assert halves("Thanks. How tall is it?") == ("Thanks.", "How tall is it?")
+    assert halves("对。下一个问题") == ("对。", "下一个问题")
+    assert halves("no, 3.5 of them") == ("no, 3.5 of them", "")
+    heard: list[str] = []
+
+    def listen(text: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+        heard.append(text)
+        return no_meaning(text)
+
+    row = features(Texts("a", "b", "Thanks. How tall is it?"), listen)
+    assert "Thanks." in heard and row[MEANING:].any()
 
 
 def test_spellings_are_repeatable_and_differ() -> None:
