@@ -33,7 +33,7 @@ class DesktopObservation(TypedDict, total=False):
     instruction: str
     tree: str
     window: str
-    pointer: Any
+    pointer: str
     clipboard: str
     error: str
     screenshot: Any
@@ -102,11 +102,9 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
         self._view: View | None = None
 
     def _parts(self) -> dict[str, spaces.Space[Any]]:
-        size = np.array([self.width, self.height], dtype=np.int64)
         parts: dict[str, spaces.Space[Any]] = {
-            name: Unicode() for name in ("instruction", "window", "clipboard", "error")
+            name: Unicode() for name in ("instruction", "window", "pointer", "clipboard", "error")
         }
-        parts["pointer"] = spaces.Box(np.zeros(2, np.int64), size, dtype=np.int64)
         if "tree" in self.see:
             parts["tree"] = Unicode()
         if "screenshot" in self.see:
@@ -153,11 +151,11 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
             sandbox.write_file(path, text.encode())
         desktop = Desktop(sandbox, self.width, self.height)
         form = task.data.get("form")
-        if form:
-            program = f"{FOLDER}/inside/form.py"
-            desktop.launch(["python3", program, json.dumps(form), checks.FORM_STATE])
         for argv in task.data.get("apps", ()):
             desktop.launch(argv)
+        if form:  # last, so that nothing covers it
+            program = f"{FOLDER}/inside/form.py"
+            desktop.launch(["python3", program, json.dumps(form), checks.FORM_STATE])
         if not form and not task.data.get("apps"):
             raise SetupError(f"{task.id} starts no application")
         return desktop
@@ -254,7 +252,7 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
         seen = DesktopObservation(
             instruction=self._task.instruction,
             window=view.window,
-            pointer=np.array(view.pointer, dtype=np.int64),
+            pointer="{} {}".format(*view.pointer),
             clipboard=clip,
             error=error,
         )

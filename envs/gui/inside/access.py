@@ -41,6 +41,7 @@ class Tree:
         while context.iteration(False):
             pass
         desktop = Atspi.get_desktop(0)
+        desktop.clear_cache()
         for index in range(desktop.get_child_count()):
             try:
                 app = desktop.get_child_at_index(index)

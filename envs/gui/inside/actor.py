@@ -15,11 +15,16 @@ import sys
 import time
 from typing import Any
 
+from PIL import Image
+
 from .access import Tree
 from .display import Display, DisplayGone
 from .hands import Hands
 
-READY_S = 15.0
+READY_S = 10.0
+PATIENCE_S = 3.0
+POLL_S = 0.02
+NUM_EQUAL = 3
 TREE_POLL_S = 0.05
 
 
@@ -30,25 +35,36 @@ class Actor:
         self.folder = folder
         self.display = Display(width, height)
         self.hands = Hands(self.display.name)
+        self.hands.await_manager(READY_S)
         self.tree = Tree(width, height)
 
     def do_launch(self, request: dict[str, Any]) -> dict[str, Any]:
         """Start an application and wait until it shows a window in the tree."""
+        roots: set[int] = set()
         before = {node["id"] for node in self.tree.read() if node["depth"] == 0}
         self.display.launch(request["argv"], request["cwd"])
-        end = time.monotonic() + READY_S
+        end, patience = time.monotonic() + READY_S, time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
-            roots = {node["id"] for node in self.tree.read() if node["depth"] == 0}
-            if roots - before:
-                self.display.settle(2.0)
+            tree = [node for node in self.tree.read() if node["depth"] == 0]
+            roots = {node["id"] for node in tree}
+            self.display.keep_manager(stuck=time.monotonic() > patience)
+            patience += PATIENCE_S if time.monotonic() > patience else 0.0
+            if roots - before and not self.display.window():
+                title = next(node["name"] for node in tree if node["id"] not in before)
+                self.display.activate(title)  # now and then the manager focuses no new window
+            if roots - before and self.display.window():
+                self.settle(3.0)  # the window manager may still be placing it
                 return {}
             time.sleep(TREE_POLL_S)
-        return {"error": f"{request['argv'][0]} showed no window within {READY_S:.0f} s"}
+        seen = f"accessible windows: {len(roots - before)}, active: {self.display.window()!r}"
+        seen += f", manager: {self.display.manager.poll()}"
+        ended = self.display.ended()
+        return {"error": f"no window within {READY_S:.0f} s ({seen}, exit codes: {ended})"}
 
     def do_step(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do events, wait until nothing moves, and say what is to be seen."""
         self.hands.do(request["events"])
-        settled = self.display.settle(request["settle_s"])
+        settled, tree, picture = self.settle(request["settle_s"])
         answer: dict[str, Any] = {
             "settled": settled,
             "ended": self.display.ended(),
@@ -56,12 +72,25 @@ class Actor:
             "pointer": self.display.pointer(),
         }
         if "tree" in request["see"]:
-            answer["tree"] = self.tree.read()
+            answer["tree"] = tree
         if "screenshot" in request["see"]:
             path = f"{self.folder}/screen.png"
-            self.display.grab().convert("RGB").save(path, compress_level=1)
+            picture.convert("RGB").save(path, compress_level=1)
             answer["screenshot"] = path
         return answer
+
+    def settle(self, limit_s: float) -> tuple[bool, list[dict[str, Any]], Image.Image]:
+        """Wait until screen and tree stay the same over polls. Reading the tree asks every
+        application, so one that is still busy with its events delays the poll, not the result."""
+        end, last, equal = time.monotonic() + limit_s, None, 0
+        while True:
+            tree, picture = self.tree.read(), self.display.grab()
+            seen = (tree, picture.tobytes())
+            equal = equal + 1 if seen == last else 1
+            if equal >= NUM_EQUAL or time.monotonic() >= end:
+                return equal >= NUM_EQUAL, tree, picture
+            last = seen
+            time.sleep(POLL_S)
 
     def do_clipboard(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the clipboard's text, "" when nobody owns it."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-import time
 from typing import Any
 
 from PIL import Image, ImageGrab
@@ -16,8 +16,6 @@ gtk-enable-animations=false
 gtk-theme-name=Adwaita
 gtk-recent-files-enabled=false
 """
-POLL_S = 0.02
-NUM_EQUAL = 3
 
 
 class DisplayGone(Exception):
@@ -67,7 +65,19 @@ class Display:
             timeout=10, check=True,
         )  # fmt: skip
         os.environ["DBUS_SESSION_BUS_ADDRESS"] = bus.stdout.decode().strip()
+        self.start_manager()
+
+    def start_manager(self) -> None:
+        """Start the window manager."""
         self.manager = subprocess.Popen(["openbox", "--sm-disable"], **QUIET)  # type: ignore[call-overload]
+
+    def keep_manager(self, *, stuck: bool) -> None:
+        """Start the window manager again where it ended or is stuck."""
+        if stuck:
+            self.manager.kill()
+            self.manager.wait()
+        if self.manager.poll() is not None:
+            self.start_manager()
 
     def launch(self, argv: list[str], cwd: str) -> None:
         """Start an application."""
@@ -88,26 +98,16 @@ class Display:
         except OSError as error:
             raise DisplayGone(f"the screen cannot be read: {error}") from error
 
-    def settle(self, limit_s: float) -> bool:
-        """Wait until the screen stays the same; False when it did not within the limit."""
-        end, last, equal = time.monotonic() + limit_s, b"", 0
-        while time.monotonic() < end:
-            seen = self.grab().tobytes()
-            equal = equal + 1 if seen == last else 1
-            if equal >= NUM_EQUAL:
-                return True
-            last = seen
-            time.sleep(POLL_S)
-        return False
-
     def window(self) -> str:
         """Return the title of the active window, "" without one."""
         done = self._xdotool("getactivewindow", "getwindowname")
         return done.strip()
 
-    def windows(self) -> list[str]:
-        """Return the titles of all visible windows."""
-        return self._xdotool("search", "--onlyvisible", "--name", ".").split()
+    def activate(self, title: str) -> None:
+        """Bring the visible windows of a title to the front."""
+        name = f"^{re.escape(title)}$"
+        for window in self._xdotool("search", "--onlyvisible", "--name", name).split():
+            self._xdotool("windowactivate", window)
 
     def pointer(self) -> list[int]:
         """Return where the pointer is."""

@@ -27,6 +27,15 @@ class Hands:
         self.spare = [low + i for i, row in enumerate(table) if not any(row)]
         self.lent: dict[int, int] = {}
 
+    def await_manager(self, limit_s: float) -> None:
+        """Wait for the window manager: a window mapped before it comes is moved and not focused."""
+        atom = self.display.intern_atom("_NET_SUPPORTING_WM_CHECK")
+        root, end = self.display.screen().root, time.monotonic() + limit_s
+        while root.get_full_property(atom, X.AnyPropertyType) is None:
+            if time.monotonic() > end:
+                raise TimeoutError("the window manager did not start")
+            time.sleep(0.01)
+
     def do(self, events: list[list[Any]]) -> None:
         for kind, *values in events:
             getattr(self, f"do_{kind}")(*values)

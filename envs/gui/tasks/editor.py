@@ -47,7 +47,7 @@ def copy_into_field(draw: Draw) -> Draft:
     path, word = f"{FOLDER}/{draw.file()}", draw.word()
     rows: list[Row] = [{"kind": "entry", "name": "Word"}, {"kind": "button", "name": "Send"}]
     say = "Type the word that the editor shows into the field Word, then click Send."
-    oracle = (f"fill 1 {word}", "click 2")
+    oracle = (f'fill "Word" {word}', 'click "Send"')
     return Draft(say, oracle, [goal(rows, ("Send",), {"Word": word})],
                  {"title": draw.noun().title(), "rows": rows}, {path: word},
                  (_editor(path),))  # fmt: skip
