@@ -2,8 +2,8 @@
 
 ``busy`` cells use the processor: the ideal is the same cells in as many plain Python processes at
 once on this machine, side by side in the same rounds, with the same share of it. ``asleep`` cells
-wait: the ideal is one sleep. The ratio is ideal ÷ ours. One call that blocks the others, as a shared
-event loop does, would show as a wall of many times the ideal.
+wait: the ideal is one sleep. The ratio is ideal ÷ ours. One call that blocks the others, as a
+shared event loop does, would show as a wall of many times the ideal.
 """
 
 import subprocess

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 INSIDE = Path(__file__).parent / "inside"
 FOLDER = "/tmp/.desktop"
-START_S = 20.0
-ANSWER_S = 40.0
+START_S = 60.0
+ANSWER_S = 60.0
 SETTLE_S = 2.0
 MOST_ANSWER = 4 << 20
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from inside.actor import main; main()"

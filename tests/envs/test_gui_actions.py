@@ -77,7 +77,7 @@ def test_what_is_no_action_is_named(text, told):
 @pytest.mark.parametrize("place", ["click 1024 5", "click 5 768", "click -1 5", "click 9"])
 def test_a_place_that_is_not_there_is_refused(place):
     """The X server would clamp it and the click would land somewhere else."""
-    with pytest.raises(BadAction, match="outside|no element"):
+    with pytest.raises(BadAction, match=r"outside|no element"):
         events_of(parse(place), [BUTTON], 1024, 768)
 
 
@@ -164,5 +164,6 @@ def test_a_tree_loses_what_says_nothing_and_keeps_ids():
 
 def test_the_short_form_keeps_names_that_look_like_its_own_marks():
     """A button may be called anything, also ` @1,2,3x4`."""
-    node = Node(7, 2, "push button", 'a "b" @1,2,3x4', "v\n", (1, 2, 3, 4), ("focused", "sensitive"))
+    states = ("focused", "sensitive")
+    node = Node(7, 2, "push button", 'a "b" @1,2,3x4', "v\n", (1, 2, 3, 4), states)
     assert compact(render([node])) == '7 button a "b" @1,2,3x4 = v\n focused'

@@ -21,8 +21,9 @@ from .access import Tree
 from .display import Display, DisplayGone
 from .hands import Hands
 
-READY_S = 10.0
-PATIENCE_S = 3.0
+READY_S = 25.0
+PATIENCE_S = 0.7
+OTHER_NAME_S = 4.0
 POLL_S = 0.02
 NUM_EQUAL = 3
 TREE_POLL_S = 0.05
@@ -40,26 +41,26 @@ class Actor:
 
     def do_launch(self, request: dict[str, Any]) -> dict[str, Any]:
         """Start an application and wait until it shows a window in the tree."""
-        roots: set[int] = set()
+        new: list[str] = []
         before = {node["id"] for node in self.tree.read() if node["depth"] == 0}
         self.display.launch(request["argv"], request["cwd"])
-        end, patience = time.monotonic() + READY_S, time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            tree = [node for node in self.tree.read() if node["depth"] == 0]
-            roots = {node["id"] for node in tree}
-            self.display.keep_manager(stuck=time.monotonic() > patience)
-            patience += PATIENCE_S if time.monotonic() > patience else 0.0
-            if roots - before and not self.display.window():
-                title = next(node["name"] for node in tree if node["id"] not in before)
-                self.display.activate(title)  # now and then the manager focuses no new window
-            if roots - before and self.display.window():
+        begun = time.monotonic()
+        ask_again = begun + PATIENCE_S
+        while (now := time.monotonic()) < begun + READY_S:
+            roots = [node for node in self.tree.read() if node["depth"] == 0]
+            new = [node["name"] for node in roots if node["id"] not in before]
+            active = self.display.window()
+            # some programs call their window otherwise than the window manager does
+            if new and (active in new or (active and now > begun + OTHER_NAME_S)):
                 self.settle(3.0)  # the window manager may still be placing it
                 return {}
+            if new and now > ask_again:
+                self.display.show(new[0])
+                ask_again = now + PATIENCE_S
             time.sleep(TREE_POLL_S)
-        seen = f"accessible windows: {len(roots - before)}, active: {self.display.window()!r}"
-        seen += f", manager: {self.display.manager.poll()}"
-        ended = self.display.ended()
-        return {"error": f"no window within {READY_S:.0f} s ({seen}, exit codes: {ended})"}
+        seen = f"accessible windows: {new}, active: {self.display.window()!r}"
+        return {"error": f"no window within {READY_S:.0f} s ({seen}, exit codes of "
+                         f"programs: {self.display.ended()})"}  # fmt: skip
 
     def do_step(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do events, wait until nothing moves, and say what is to be seen."""

@@ -65,19 +65,7 @@ class Display:
             timeout=10, check=True,
         )  # fmt: skip
         os.environ["DBUS_SESSION_BUS_ADDRESS"] = bus.stdout.decode().strip()
-        self.start_manager()
-
-    def start_manager(self) -> None:
-        """Start the window manager."""
         self.manager = subprocess.Popen(["openbox", "--sm-disable"], **QUIET)  # type: ignore[call-overload]
-
-    def keep_manager(self, *, stuck: bool) -> None:
-        """Start the window manager again where it ended or is stuck."""
-        if stuck:
-            self.manager.kill()
-            self.manager.wait()
-        if self.manager.poll() is not None:
-            self.start_manager()
 
     def launch(self, argv: list[str], cwd: str) -> None:
         """Start an application."""
@@ -103,10 +91,14 @@ class Display:
         done = self._xdotool("getactivewindow", "getwindowname")
         return done.strip()
 
-    def activate(self, title: str) -> None:
-        """Bring the visible windows of a title to the front."""
-        name = f"^{re.escape(title)}$"
-        for window in self._xdotool("search", "--onlyvisible", "--name", name).split():
+    def show(self, title: str) -> None:
+        """Have the manager show the windows of a title, in front.
+
+        Now and then it misses the request to show a new window, which then stays hidden although
+        its program believes it to be there; asked again it does.
+        """
+        for window in self._xdotool("search", "--name", f"^{re.escape(title)}$").split():
+            self._xdotool("windowmap", window)
             self._xdotool("windowactivate", window)
 
     def pointer(self) -> list[int]:
