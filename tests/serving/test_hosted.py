@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
+import requests
 
 from serving.engine import EngineOptions, Host
 from serving.errors import EngineError
@@ -29,9 +29,9 @@ def engine(tiny: Path) -> Iterator[SglangEngine]:
         engine.close()
 
 
-def _post(url: str, stream: bool = False) -> httpx.Response:
+def _post(url: str, stream: bool = False) -> requests.Response:
     body = {**CHAT, "stream": stream}
-    return httpx.post(f"{url}/v1/chat/completions", json=body, headers=KEY, timeout=30)
+    return requests.post(f"{url}/v1/chat/completions", json=body, headers=KEY, timeout=30)
 
 
 def test_requests_are_answered_in_the_engines_thread(engine: SglangEngine, tiny: Path) -> None:
@@ -56,8 +56,8 @@ def test_a_closed_engine_leaves_its_server_able_to_say_so(engine: SglangEngine, 
         answer = _post(server.base_url)
         assert answer.status_code == 500
         assert "closed" in answer.json()["error"]["message"]
-        assert httpx.get(f"{server.base_url}/health/live").status_code == 200
-        assert httpx.get(f"{server.base_url}/health/ready").status_code == 503
+        assert requests.get(f"{server.base_url}/health/live", timeout=30).status_code == 200
+        assert requests.get(f"{server.base_url}/health/ready", timeout=30).status_code == 503
     until = time.monotonic() + 30
     while any(thread.name == "sglang-engine" for thread in threading.enumerate()):
         assert time.monotonic() < until, "the loop went on after its last guest"
@@ -68,7 +68,7 @@ def test_a_server_stops_and_another_takes_its_place(engine: SglangEngine, tiny: 
     for _ in range(2):
         with PolicyServer(engine, Renderer(tiny), api_key="secret") as server:
             assert _post(server.base_url).status_code == 200
-        with pytest.raises(httpx.ConnectError):
+        with pytest.raises(requests.ConnectionError):
             _post(server.base_url)
 
 
