@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+collect_ignore = ["data"]  # tasks bring tests of their own, which are no tests of ours
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
