@@ -1,11 +1,13 @@
 """Ray, started on this machine or joined, with this process's own signal handlers left in force.
 
-``ray.init`` takes SIGTERM for itself, once in Python and once in native code, and would end a run
-without saving. It runs in a thread of its own, so that signals are heard meanwhile, and the
-handlers that were there are put back as often as it takes them away.
+``ray.init`` takes SIGTERM for itself, in Python where it runs in the main thread and in native code
+everywhere, and would end a run without saving. So it runs in a thread of its own, and its native
+handler, which Ray installs once in a process, is installed before it, in one breath with putting
+ours back.
 """
 
 import asyncio
+import ctypes
 import logging
 import signal
 import threading
@@ -15,7 +17,7 @@ from typing import Any
 
 from rl.interrupts import SIGNALS
 
-PUT_BACK_S = 0.005
+INSTALL = "_ZN3ray6RayLog27InstallFailureSignalHandlerEPKcb"  # void(const char*, bool)
 
 
 async def connect(address: str | None) -> None:
@@ -25,8 +27,8 @@ async def connect(address: str | None) -> None:
     if ray.is_initialized():
         return
     logging.getLogger("ray").setLevel(logging.ERROR)  # it warns of not being in the main thread
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    main = threading.current_thread() is threading.main_thread()
+    if threading.current_thread() is threading.main_thread():
+        _keep_signals()
     done: Future[None] = Future()
     # Ray's processes live as long as the thread that started them: it must not end
     threading.Thread(target=_start, args=(address, done), name="ray-start", daemon=True).start()
@@ -34,15 +36,22 @@ async def connect(address: str | None) -> None:
     cancelled: asyncio.CancelledError | None = None
     while not started.done():
         try:
-            await asyncio.wait({started}, timeout=PUT_BACK_S)
+            await asyncio.wait({started})
         except asyncio.CancelledError as error:  # half a start cannot be shut down: let it end
             cancelled = error
-        if main:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
     started.result()
     if cancelled is not None:
         raise cancelled
+
+
+def _keep_signals() -> None:
+    """Let Ray's native handlers be installed now, and put ours on top."""
+    import ray._raylet
+
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    getattr(ctypes.CDLL(ray._raylet.__file__), INSTALL)(b"", True)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def _start(address: str | None, done: "Future[None]") -> None:

@@ -39,6 +39,7 @@ __all__ = [
 
 MOST_TOP_LOGPROBS = 20
 SEED_RANGE = 1 << 63
+MOST_VERSION = (1 << 31) - 1  # each token keeps its version in four bytes
 MOST_EXACT = 1 << 53  # integers beyond it are no longer exact in a browser
 
 
@@ -307,7 +308,7 @@ class WeightsRequest(Wire):
     """``POST /admin/weights``."""
 
     path: str
-    version: int = Field(ge=0)
+    version: int = Field(ge=0, le=MOST_VERSION)
 
 
 class AdapterRequest(Wire):
@@ -315,7 +316,7 @@ class AdapterRequest(Wire):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,128}$")]
     path: str
-    version: int = Field(ge=0)
+    version: int = Field(ge=0, le=MOST_VERSION)
 
 
 class ScoreRequest(Wire):
@@ -334,7 +335,7 @@ class QualityRequest(Wire):
         at: seconds since the epoch; now, if left out.
     """
 
-    version: int = Field(ge=0, le=MOST_EXACT)
+    version: int = Field(ge=0, le=MOST_VERSION)
     score: float = Field(ge=-1e6, le=1e6, allow_inf_nan=False)
     judged: int = Field(ge=1, le=MOST_EXACT)
     at: float | None = Field(None, ge=0, le=1e11)

@@ -205,6 +205,34 @@ def test_broken_http_harms_nobody_else(url: str, raw: bytes) -> None:
     assert b" 500 " not in heard.split(b"\r\n")[0]
 
 
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/admin/weights", {"path": "/nowhere"}),
+        ("/admin/adapters", {"path": "/nowhere", "name": "x"}),
+        ("/admin/quality", {"score": 0.5, "judged": 1}),
+    ],
+)
+def test_a_version_no_token_can_keep_is_refused(
+    url: str, path: str, fields: dict[str, Any]
+) -> None:
+    """Bug prevented: weights loaded under version 2 ** 31, and every reply from then on a 500."""
+
+    async def play() -> list[tuple[int, str]]:
+        http = await _client()
+        bodies = [{**fields, "version": version} for version in (1 << 31, (1 << 31) - 1)]
+        sent = [(path, json.dumps(body).encode()) for body in bodies]
+        sent.append(("/v1/messages", json.dumps(VALID["/v1/messages"]).encode()))
+        answers = [(await _send(http, url, [one]))[0] for one in sent]
+        await http.close()
+        return answers
+
+    [(refused, why), *others] = asyncio.run(play())
+    assert refused == 400
+    assert "version" in json.loads(why)["error"]["message"]
+    assert {status for status, _ in others} <= {200}, others
+
+
 @pytest.mark.slow
 def test_the_document_tells_the_truth(url: str) -> None:
     """Schemathesis makes requests from the served OpenAPI document; none may find a status that
