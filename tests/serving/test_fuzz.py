@@ -4,6 +4,7 @@ import asyncio
 import copy
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -190,10 +191,12 @@ def test_broken_http_harms_nobody_else(url: str, raw: bytes) -> None:
     async def play() -> bytes:
         host, port = url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(raw)
-        writer.write_eof()
-        async with asyncio.timeout(ANSWER_S):
-            heard = await reader.read()
+        heard = b""
+        with suppress(ConnectionError):  # it may hang up before the last of it has come
+            writer.write(raw)
+            writer.write_eof()
+            async with asyncio.timeout(ANSWER_S):
+                heard = await reader.read()
         writer.close()
         http = await _client()
         async with http.get(url + "/v1/models") as response:
