@@ -17,13 +17,14 @@ from envs.toolcall.worlds.airline.records import (
     draw_airline,
 )
 from envs.toolcall.worlds.airline.schemas import POLICY, TOOLS
+from envs.toolcall.worlds.methods import MethodWorld, found
 
 FREE_BAGS = {"basic": 1, "silver": 2, "gold": 3}
 BAG_CENTS, MOST_BAGS = 3000, 5
 VOUCHER_CENTS = {"cancelled": 5000, "delayed": 2500}
 
 
-class AirlineWorld:
+class AirlineWorld(MethodWorld):
     """See the module and ``envs.toolcall.world.World``."""
 
     policy = POLICY
@@ -31,32 +32,19 @@ class AirlineWorld:
 
     def __init__(self, airline: Airline) -> None:
         self.airline = airline
-        self.violations: list[str] = []
+        super().__init__()
         self._known: set[str] = set()
-        self._actions = {name: getattr(self, f"_{name}") for name in TOOLS}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "AirlineWorld":
         """Build it from a task's data. Raises ``KeyError``, ``ValueError``."""
         return cls(draw_airline(int(data["seed"]), bool(data["held"])))
 
-    def call(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Carry out a call. What a tool refuses breaks no rule."""
-        noted = len(self.violations)
-        try:
-            return self._actions[name](**arguments)
-        except ToolError:
-            del self.violations[noted:]
-            raise
-
     def state(self) -> Mapping[str, object]:
         """Return every record by id."""
         airline = self.airline
         return {**airline.travellers, **airline.flights, **airline.bookings,
                 "sent": sorted(airline.sent)}  # fmt: skip
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     # ------------------------------------------------------------- looking up
 
@@ -202,24 +190,14 @@ class AirlineWorld:
 
     # ------------------------------------------------------------- inside
 
-    def _rule(self, kept: bool, name: str) -> None:
-        if not kept:
-            self.violations.append(name)
-
     def _traveller(self, key: str) -> Traveller:
-        if key not in self.airline.travellers:
-            raise ToolError(f"there is no traveller {key}")
-        return self.airline.travellers[key]
+        return found(self.airline.travellers, key, "traveller")
 
     def _flight(self, key: str) -> Flight:
-        if key not in self.airline.flights:
-            raise ToolError(f"there is no flight {key}")
-        return self.airline.flights[key]
+        return found(self.airline.flights, key, "flight")
 
     def _booking(self, key: str) -> Booking:
-        if key not in self.airline.bookings:
-            raise ToolError(f"there is no booking {key}")
-        return self.airline.bookings[key]
+        return found(self.airline.bookings, key, "booking")
 
     def _own(self, key: str) -> Booking:
         """Return a booking to be changed, of a traveller who was found by e-mail."""

@@ -9,9 +9,10 @@ from envs.toolcall.values import plain
 from envs.toolcall.world import ToolError
 from envs.toolcall.worlds.desk.records import Desk, File, Ticket, draw_desk
 from envs.toolcall.worlds.desk.schemas import POLICY, TOOLS
+from envs.toolcall.worlds.methods import MethodWorld, found
 
 
-class DeskWorld:
+class DeskWorld(MethodWorld):
     """See the module and ``envs.toolcall.world.World``."""
 
     policy = POLICY
@@ -19,29 +20,16 @@ class DeskWorld:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.violations: list[str] = []
-        self._actions = {name: getattr(self, f"_{name}") for name in TOOLS}
+        super().__init__()
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "DeskWorld":
         """Build it from a task's data. Raises ``KeyError``, ``ValueError``."""
         return cls(draw_desk(int(data["seed"]), bool(data["held"])))
 
-    def call(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Carry out a call. What a tool refuses breaks no rule."""
-        noted = len(self.violations)
-        try:
-            return self._actions[name](**arguments)
-        except ToolError:
-            del self.violations[noted:]
-            raise
-
     def state(self) -> Mapping[str, object]:
         """Return every file by path and every ticket by id."""
         return {**self.desk.files, **self.desk.tickets}
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     # ------------------------------------------------------------- files
 
@@ -165,14 +153,8 @@ class DeskWorld:
 
     # ------------------------------------------------------------- inside
 
-    def _rule(self, kept: bool, name: str) -> None:
-        if not kept:
-            self.violations.append(name)
-
     def _file(self, path: str) -> File:
-        if path not in self.desk.files:
-            raise ToolError(f"there is no file {path}")
-        return self.desk.files[path]
+        return found(self.desk.files, path, "file")
 
     def _own(self, path: str) -> File:
         file, user = self._file(path), self.desk.user
@@ -188,9 +170,7 @@ class DeskWorld:
         return [each.id for each in tickets if each.status == "open" and path in each.files]
 
     def _ticket(self, key: str) -> Ticket:
-        if key not in self.desk.tickets:
-            raise ToolError(f"there is no ticket {key}")
-        return self.desk.tickets[key]
+        return found(self.desk.tickets, key, "ticket")
 
     def _is_mine(self, ticket: Ticket) -> bool:
         return self.desk.user in (ticket.reporter, ticket.assignee)

@@ -9,6 +9,7 @@ from typing import Any
 from envs.toolcall.tools import Tool, offered
 from envs.toolcall.values import plain
 from envs.toolcall.world import ToolError
+from envs.toolcall.worlds.methods import MethodWorld, found
 from envs.toolcall.worlds.office.records import OWNER, Event, Mail, Office, draw_office
 
 POLICY = """You look after the calendar and the mail of one person, the user. Today is 2026-03-16, a Monday.
@@ -63,7 +64,7 @@ TOOLS = offered(
 )
 
 
-class OfficeWorld:
+class OfficeWorld(MethodWorld):
     """See the module and ``envs.toolcall.world.World``."""
 
     policy = POLICY
@@ -71,29 +72,16 @@ class OfficeWorld:
 
     def __init__(self, office: Office) -> None:
         self.office = office
-        self.violations: list[str] = []
-        self._actions = {name: getattr(self, f"_{name}") for name in TOOLS}
+        super().__init__()
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "OfficeWorld":
         """Build it from a task's data. Raises ``KeyError``, ``ValueError``."""
         return cls(draw_office(int(data["seed"]), bool(data["held"])))
 
-    def call(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Carry out a call. What a tool refuses breaks no rule."""
-        noted = len(self.violations)
-        try:
-            return self._actions[name](**arguments)
-        except ToolError:
-            del self.violations[noted:]
-            raise
-
     def state(self) -> Mapping[str, object]:
         """Return every record by id."""
         return {**self.office.events, **self.office.mails, "sent": sorted(self.office.sent)}
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def _find_person(self, name: str) -> Any:
         for known, address in self.office.people.items():
@@ -176,14 +164,8 @@ class OfficeWorld:
         del self.office.mails[mail_id]
         return {"status": "deleted"}
 
-    def _rule(self, kept: bool, name: str) -> None:
-        if not kept:
-            self.violations.append(name)
-
     def _event(self, event_id: str) -> Event:
-        if event_id not in self.office.events:
-            raise ToolError(f"there is no event {event_id}")
-        return self.office.events[event_id]
+        return found(self.office.events, event_id, "event")
 
     def _own(self, event_id: str) -> Event:
         event = self._event(event_id)
@@ -191,9 +173,7 @@ class OfficeWorld:
         return event
 
     def _mail(self, mail_id: str) -> Mail:
-        if mail_id not in self.office.mails:
-            raise ToolError(f"there is no mail {mail_id}")
-        return self.office.mails[mail_id]
+        return found(self.office.mails, mail_id, "mail")
 
     def _slot(self, date: str, start: str, minutes: int, but: str) -> int:
         """Return a start in minutes; refuse a time that is taken, note one out of hours."""

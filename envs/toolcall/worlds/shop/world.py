@@ -1,17 +1,14 @@
-"""The shop in a conversation: each tool a method, each broken rule noted.
-
-Tools refuse what cannot be (no such order, no stock); what merely must not be they do, and the rule
-that was broken is noted, since a clerk's tools would let it pass too.
-"""
+"""The shop in a conversation: each tool a method, each broken rule noted."""
 
 import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 from envs.toolcall.tools import Tool
 from envs.toolcall.values import plain
 from envs.toolcall.world import ToolError
+from envs.toolcall.worlds.methods import MethodWorld, found
 from envs.toolcall.worlds.shop.policy import POLICY
 from envs.toolcall.worlds.shop.records import (
     TODAY,
@@ -26,10 +23,9 @@ from envs.toolcall.worlds.shop.schemas import TOOLS
 
 MAX_RETURN_DAYS = {"standard": 30, "plus": 60}
 LATE_DAYS, CREDIT_CENTS = 5, 1000
-Record = TypeVar("Record")
 
 
-class ShopWorld:
+class ShopWorld(MethodWorld):
     """See the module and ``envs.toolcall.world.World``."""
 
     policy = POLICY
@@ -37,23 +33,13 @@ class ShopWorld:
 
     def __init__(self, shop: Shop) -> None:
         self.shop = shop
-        self.violations: list[str] = []
+        super().__init__()
         self._known: set[str] = set()
-        self._actions = {name: getattr(self, f"_{name}") for name in TOOLS}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "ShopWorld":
         """Build it from a task's data. Raises ``KeyError``, ``ValueError``."""
         return cls(draw_shop(int(data["seed"]), bool(data["held"])))
-
-    def call(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Carry out a call. What a tool refuses breaks no rule."""
-        noted = len(self.violations)
-        try:
-            return self._actions[name](**arguments)
-        except ToolError:
-            del self.violations[noted:]
-            raise
 
     def state(self) -> Mapping[str, object]:
         """Return every record by table and id."""
@@ -64,9 +50,6 @@ class ShopWorld:
             **shop.orders,
             "handed over": sorted(shop.handed_over),
         }
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     # ------------------------------------------------------------- looking up
 
@@ -248,18 +231,14 @@ class ShopWorld:
 
     # ------------------------------------------------------------- inside
 
-    def _rule(self, kept: bool, name: str) -> None:
-        if not kept:
-            self.violations.append(name)
-
     def _customer(self, customer_id: str) -> Customer:
-        return _found(self.shop.customers, customer_id, "customer")
+        return found(self.shop.customers, customer_id, "customer")
 
     def _product(self, sku: str) -> Product:
-        return _found(self.shop.products, sku, "product")
+        return found(self.shop.products, sku, "product")
 
     def _order(self, order_id: str) -> Order:
-        return _found(self.shop.orders, order_id, "order")
+        return found(self.shop.orders, order_id, "order")
 
     def _own(self, order_id: str) -> Order:
         """Return an order about to be changed: it must be of a customer who is known."""
@@ -276,12 +255,6 @@ class ShopWorld:
         if (status := self._order(order_id).status) != "delivered":
             raise ToolError(f"the order is {status}, not delivered")
         return self._own(order_id)
-
-
-def _found(table: Mapping[str, Record], key: str, noun: str) -> Record:
-    if key not in table:
-        raise ToolError(f"there is no {noun} {key}")
-    return table[key]
 
 
 def _line(order: Order, sku: str) -> Line:
