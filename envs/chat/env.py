@@ -1,6 +1,5 @@
 """The environment of simulated users."""
 
-import os
 import random
 from collections.abc import Sequence
 from typing import Any, TypedDict, cast
@@ -14,8 +13,6 @@ from envs.chat.session import Plan, RulesUser, Session, User, first_verdict
 from envs.core import Finish, TaskEnv
 from envs.spaces import Unicode
 from envs.types import Task, Verdict
-
-USER_URL = "CLAWGYM_USER_URL"  # environment variable: base URL of a model that plays the users
 
 
 class ChatObservation(TypedDict):
@@ -145,8 +142,6 @@ class ChatEnv(TaskEnv[ChatObservation]):
 
 
 def _default_user() -> User:
-    if not os.environ.get(USER_URL):
-        return RulesUser()
     from envs.chat.llm_user import LLMUser
 
-    return LLMUser.from_environment()
+    return LLMUser.named() or RulesUser()

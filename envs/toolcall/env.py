@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypedDict, cast
 
 import gymnasium
@@ -12,10 +13,13 @@ from gymnasium import spaces
 from envs.core import Finish, TaskEnv
 from envs.spaces import Unicode
 from envs.toolcall.action import Action, call, parse_action
+from envs.toolcall.llm_user import LLMUser
 from envs.toolcall.session import Session, solution
+from envs.toolcall.users import RuleUser, User, UserPlan
 from envs.toolcall.world import World
 from envs.toolcall.worlds import table
 from envs.types import Task, Verdict
+from envs.voice import Voice
 
 
 class ToolCallObservation(TypedDict):
@@ -56,6 +60,8 @@ class ToolCallEnv(TaskEnv[ToolCallObservation]):
         tasks, finish, render_mode: see ``TaskEnv``.
         worlds: builds a world from a task's data; one that needs sandboxes, such as
             ``envs.toolcall.mcp_world.McpWorlds``, goes here.
+        voice: a model that plays the users; None: rules do, unless the environment variable
+            ``CLAWGYM_USER_URL`` names one, see ``envs.voice``.
 
     Version history: v0.
     """
@@ -68,9 +74,11 @@ class ToolCallEnv(TaskEnv[ToolCallObservation]):
         finish: Finish = "submit",
         render_mode: str | None = None,
         worlds: Callable[[Mapping[str, Any]], World] = table.make,
+        voice: Voice | None = None,
     ) -> None:
         super().__init__(tasks, finish, render_mode)
         self._worlds = worlds
+        self._users = _users(voice or Voice.named())
         samples = (
             Action("Which one do you mean?").to_text(),
             Action("I cannot do that.").to_text(),
@@ -99,7 +107,7 @@ class ToolCallEnv(TaskEnv[ToolCallObservation]):
         self._ended = True
         task = self._choose(options)
         rng = random.Random(int(self.np_random.integers(1 << 62)))
-        self._session = session = Session(task, rng, self._worlds)
+        self._session = session = Session(task, rng, self._worlds, self._users)
         self._task, self._steps, self._ended = task, 0, False
         opening = session.plan.opening
         self._transcript = [f"user: {opening}"]
@@ -173,3 +181,9 @@ class ToolCallEnv(TaskEnv[ToolCallObservation]):
         if self._session is not None:
             self._session.close()
         self._session = None
+
+
+def _users(voice: Voice | None) -> Callable[[UserPlan, random.Random], User]:
+    if voice is None:
+        return RuleUser
+    return partial(LLMUser, voice=voice)

@@ -17,7 +17,7 @@ from envs.toolcall.failures import Failure, FailureKind
 from envs.toolcall.grading import CallRecord, Goal, Reference, differing
 from envs.toolcall.results import LEAST_BYTES, failure_line, result_line
 from envs.toolcall.tools import Tool, check_call, check_value, unknown_tool
-from envs.toolcall.users import Move, RuleUser, UserPlan
+from envs.toolcall.users import Move, RuleUser, User, UserPlan
 from envs.toolcall.world import ToolError, World
 from envs.toolcall.worlds import table
 from envs.types import Task, Verdict
@@ -49,6 +49,7 @@ class Session:
         task: what is played.
         rng: of the user's choices of words.
         make: builds a world from the task's data.
+        users: makes the user of a plan.
 
     Raises:
         TaskError: the task cannot be played, or its solution does not work.
@@ -59,6 +60,7 @@ class Session:
         task: Task,
         rng: random.Random,
         make: Callable[[Mapping[str, Any]], World] = table.make,
+        users: Callable[[UserPlan, random.Random], User] = RuleUser,
     ) -> None:
         self.failures: Counter[str] = Counter()
         self._budget_bytes = task.limits.output_bytes
@@ -68,7 +70,7 @@ class Session:
             actions = solution(task)
         except (KeyError, TypeError) as error:
             raise TaskError(f"{task.id}: no session: {error!r}") from error
-        self._user = RuleUser(self.plan, rng)
+        self._user = users(self.plan, rng)
         calls = [(each.name, each.arguments) for action in actions for each in action.calls]
         with closing(make(task.data)) as world:
             goal = _replayed(world, calls, task.id)

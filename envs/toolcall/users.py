@@ -1,8 +1,9 @@
 """Users who want something: they ask, answer questions as far as they know, and leave.
 
-Rules, no model: a message that asks for a fact the user knows gets it, another question a yes or
-"I do not know", and one that asks nothing is taken as the end of the matter: the user comes to the
-next one, or leaves. Equal plans, seeds and messages give equal words.
+By rules here, by a model in ``envs.toolcall.llm_user``. The rules: a message that asks for a fact
+the user knows gets it, another question a yes or "I do not know", and one that asks nothing is
+taken as the end of the matter: the user comes to the next one, or leaves. Equal plans, seeds and
+messages give equal words.
 """
 
 import random
@@ -10,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 PATIENCE = 3  # messages that lead nowhere before the user gives up
 HELLO = ("Hello?", "Are you still there?", "I did not get an answer.", "Is anyone there?")
@@ -89,6 +90,14 @@ class UserPlan:
         """Return JSON values."""
         facts = [{"asked_by": list(fact.asked_by), "says": fact.says} for fact in self.facts]
         return {"opening": self.opening, "facts": facts, "more": list(self.more)}
+
+
+class User(Protocol):
+    """A user in a conversation: ``RuleUser``, or ``envs.toolcall.llm_user.LLMUser``."""
+
+    def hear(self, message: str) -> tuple[Move, str]:
+        """Return what the user does and says on being told something."""
+        ...
 
 
 class RuleUser:
