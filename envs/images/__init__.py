@@ -18,11 +18,12 @@ from envs.errors import MissingImage
 ROOT = Path(__file__).parent
 OWN_BASE = "CLAWGYM_BASE"  # environment variable: a base image of your own (a Debian)
 SERVER = ROOT.parent / "sandbox" / "inside"
+SHARED = {"swe": "python"}  # families that bring lists of packages for another's Dockerfile
 
 
 def families() -> tuple[str, ...]:
     """Return the names of all families, sorted."""
-    return tuple(sorted(path.parent.name for path in ROOT.glob("*/Dockerfile")))
+    return tuple(sorted([*SHARED, *(path.parent.name for path in ROOT.glob("*/Dockerfile"))]))
 
 
 def context_files(family: str) -> dict[str, Path]:
@@ -33,6 +34,8 @@ def context_files(family: str) -> dict[str, Path]:
         for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and "certs" not in path.parts
     }
+    if family in SHARED:
+        files["Dockerfile"] = ROOT / SHARED[family] / "Dockerfile"
     files.update({f"inside/{path.name}": path for path in SERVER.glob("*.py")})
     return dict(sorted(files.items()))
 

@@ -19,6 +19,14 @@ def test_every_family_has_its_files():
         assert not any("certs" in name or "__pycache__" in name for name in files)
 
 
+def test_families_with_one_dockerfile_have_images_of_their_own():
+    """A shared Dockerfile reads each family's lists: equal tags would hand out the wrong image."""
+    python, swe = (images.context_files(family) for family in ("python", "swe"))
+    assert python["Dockerfile"] == swe["Dockerfile"]
+    assert python["requirements.txt"] != swe["requirements.txt"]
+    assert images.reference("python") != images.reference("swe")
+
+
 def test_the_tag_follows_the_content(tmp_path, monkeypatch):
     """An image built from older files was used silently after an edit."""
     for name in ("Dockerfile", "extra.txt"):
@@ -34,7 +42,7 @@ def test_the_tag_follows_the_content(tmp_path, monkeypatch):
 def test_dockerfiles_suit_old_builders():
     """Engine 20.10 builds without BuildKit: no heredocs, no mounts, no syntax line."""
     for family in images.families():
-        text = (images.ROOT / family / "Dockerfile").read_text()
+        text = images.context_files(family)["Dockerfile"].read_text()
         assert "<<" not in text and "--mount" not in text and "# syntax" not in text
         assert text.index("ARG BASE") < text.index("FROM ")
 
