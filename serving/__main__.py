@@ -11,6 +11,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before anything imports t
 
 import difflib
 import errno
+import gc
 import importlib
 import logging
 import signal
@@ -76,6 +77,7 @@ DEFAULTS: dict[str, str | int] = {
     **asdict(EngineOptions()),
 }
 KEY_FOLDER = Path("~/.config/clawgym")
+YOUNG_OBJECTS = 10_000  # made between two collections
 
 
 class UsageError(Exception):
@@ -230,11 +232,22 @@ def serve(options: dict[str, str | int]) -> None:
             where = KEY_FOLDER.expanduser() / "api_key"
             print(f"the API key is in {where}", file=sys.stderr, flush=True)
         print(url, flush=True)
+        spare_collector()
         stop.wait()
     finally:
         if server is not None:
             server.stop()
         engine.close()
+
+
+def spare_collector() -> None:
+    """Have the garbage collector pass over what was made so far: models, modules, restored turns.
+
+    Going through all that again and again was a fifth of a request's processor time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, 20, 20)
 
 
 def main(arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from .answers import json_answer
 from .errors import EngineError, RequestRefused
 from .gateway import Gateway
 from .protocol import AdapterRequest, QualityRequest, ScoreRequest, WeightsRequest
@@ -51,7 +52,7 @@ class Handlers:
             await asyncio.to_thread(self._engine.load, Path(body.path), body.version)
         except EngineError as error:
             raise RequestRefused(str(error), field="path") from error
-        return web.json_response({"version": self._engine.version})
+        return json_answer({"version": self._engine.version})
 
     async def load_adapter(self, request: web.Request) -> web.Response:
         """Load an adapter."""
@@ -63,25 +64,25 @@ class Handlers:
             await asyncio.to_thread(self._engine.load_adapter, body.name, path, body.version)
         except EngineError as error:
             raise RequestRefused(str(error), field="path") from error
-        return web.json_response({"adapters": dict(self._engine.adapters())})
+        return json_answer({"adapters": dict(self._engine.adapters())})
 
     async def unload_adapter(self, request: web.Request) -> web.Response:
         """Forget an adapter."""
         await asyncio.to_thread(self._engine.unload_adapter, request.match_info["name"])
-        return web.json_response({"adapters": dict(self._engine.adapters())})
+        return json_answer({"adapters": dict(self._engine.adapters())})
 
     async def pause(self, request: web.Request) -> web.Response:
         """Stop between two tokens."""
         await asyncio.to_thread(self._engine.pause)
         self._end_lease()
         self._lease = asyncio.create_task(self._resume_later())
-        return web.json_response({"paused": True, "resumes_in_s": PAUSE_LEASE_S})
+        return json_answer({"paused": True, "resumes_in_s": PAUSE_LEASE_S})
 
     async def resume(self, request: web.Request) -> web.Response:
         """Go on."""
         self._end_lease()
         await asyncio.to_thread(self._engine.resume)
-        return web.json_response({"paused": False})
+        return json_answer({"paused": False})
 
     async def _resume_later(self) -> None:
         """A learner that dies between pause and resume must not hold everybody for ever."""
@@ -99,15 +100,15 @@ class Handlers:
         body = await read(request, ScoreRequest)
         future = self._engine.score(body.token_ids, body.temperature, body.adapter)
         logprobs = await asyncio.wrap_future(future)
-        return web.json_response({"logprobs": logprobs})
+        return json_answer({"logprobs": logprobs})
 
     async def quality(self, request: web.Request) -> web.Response:
         """Keep a point of judged quality."""
         body = await read(request, QualityRequest)
         point = QualityPoint(**body.model_dump(exclude_none=True))
         await asyncio.to_thread(self._gateway.quality.add, point)
-        return web.json_response({"object": "quality", **asdict(point)})
+        return json_answer({"object": "quality", **asdict(point)})
 
     async def stats(self, request: web.Request) -> web.Response:
         """Return counters."""
-        return web.json_response(dict(self._gateway.stats()))
+        return json_answer(dict(self._gateway.stats()))

@@ -5,6 +5,8 @@ any thread; ``submit`` never blocks.
 """
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -159,11 +161,37 @@ async def generate(
 ) -> Generation:
     """Await one generation; cancelling the caller cancels the request in the engine."""
     ticket = await submit(engine, prompt_ids, sampling, on_token)
+    waiter = asyncio.get_running_loop().create_future()
+
+    def wake() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    call = in_this_loop()
+    ticket.future.add_done_callback(lambda _: call(wake))
     try:
-        return await asyncio.wrap_future(ticket.future)
+        await waiter
     except asyncio.CancelledError:
+        ticket.future.cancel()
         ticket.cancel()
         raise
+    return ticket.future.result()
+
+
+def in_this_loop() -> Callable[[Callable[[], object]], None]:
+    """Return what has the present event loop run actions, in the order given, from any thread.
+
+    From the loop's own thread, where the engines of ``Host`` call, nothing needs to wake the loop:
+    that goes through a pipe and costs two system calls. An action after the loop's end is dropped.
+    """
+    loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def call(action: Callable[[], object]) -> None:
+        post = loop.call_soon if threading.get_ident() == thread else loop.call_soon_threadsafe
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            post(action)
+
+    return call
 
 
 # least and most of each option; max_len may also be 0

@@ -6,8 +6,6 @@ rendered in a thread of their own so that they do not hold up the event loop.
 
 import asyncio
 import contextlib
-import hashlib
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,18 +15,16 @@ from typing import Any, TypeVar
 
 from .engine import Engine, generate
 from .errors import ContextOverflow, RequestRefused, TooManyRequests
-from .fitness import is_private, kind_of
-from .ids import new_id
-from .jobs import ANONYMOUS, Caller, Job, Place
+from .jobs import ANONYMOUS, Caller, Job
+from .prompts import Prompts, size_bytes
 from .protocol import ChatRequest, CompletionRequest, SamplingFields
 from .quality import QualityLog
 from .recorder import Recorder
 from .redaction import Redact
-from .renderer import Context, Drift, Prompt, Renderer
+from .renderer import Drift, Renderer
 from .reply import Answer, ReplyReader
-from .sessions import SessionStore, Trail, new_session
-from .turns import Turn
-from .types import Message, Sampling
+from .sessions import SessionStore
+from .types import Generation, Sampling
 
 MOST_BYTES_PER_TOKEN = 32  # of a prompt's average; real text has 3 to 6
 ANY_MODEL = "default"
@@ -88,6 +84,7 @@ class Gateway:
         self.model_name = model_name
         self.recorder = Recorder(self.sessions, redact)
         self.limits = limits or Limits()
+        self._prompts = Prompts(renderer, self.sessions)
         self.quality = quality or QualityLog()
         self._adapter_by_user = adapter_by_user
         self._settled = settled
@@ -109,17 +106,19 @@ class Gateway:
                 refuses the messages.
             ContextOverflow: the messages are so long that no tokenizer would make them fit.
         """
-        size_bytes = _size_bytes(request)
-        self._check_size(size_bytes, "messages")
+        num_bytes = size_bytes(request)
+        self._check_size(num_bytes, "messages")
         sampling = self._sampling(request, request.limit or self.engine.max_len, caller)
         if request.logprobs:
             sampling = replace(sampling, top_logprobs=request.top_logprobs)
         if request.response_format is not None:
             sampling = replace(sampling, json_schema=request.response_format.schema_text)
         self._check_offered(sampling)
-        job = await self._rendered(size_bytes, lambda: self._prepare(request, caller, sampling))
+        job = await self._rendered(
+            num_bytes, lambda: self._prompts.chat(request, caller, sampling, prefix)
+        )
         self._drifts[job.prompt.drift.value] += 1
-        return replace(job, id=f"{prefix}{job.id}")
+        return job
 
     async def count(self, request: ChatRequest, caller: Caller = ANONYMOUS) -> int:
         """Return how many tokens a chat request's prompt has.
@@ -127,10 +126,10 @@ class Gateway:
         Raises:
             RequestRefused, ContextOverflow: as for ``prepare``.
         """
-        size_bytes = _size_bytes(request)
-        self._check_size(size_bytes, "messages")
+        num_bytes = size_bytes(request)
+        self._check_size(num_bytes, "messages")
         sampling = self._sampling(request, 1, caller)
-        job = await self._rendered(size_bytes, lambda: self._prepare(request, caller, sampling))
+        job = await self._rendered(num_bytes, lambda: self._prompts.chat(request, caller, sampling))
         return len(job.prompt.ids_P)
 
     async def prepare_text(
@@ -145,9 +144,9 @@ class Gateway:
         sampling = replace(sampling, top_logprobs=request.logprobs or 0)
         self._check_offered(sampling)
         texts = [prompt for prompt in request.prompts if isinstance(prompt, str)]
-        size_bytes = sum(len(text.encode(errors="surrogatepass")) for text in texts)
-        self._check_size(size_bytes, "prompt")
-        return await self._rendered(size_bytes, lambda: self._prepare_text(request, sampling))
+        num_bytes = sum(len(text.encode(errors="surrogatepass")) for text in texts)
+        self._check_size(num_bytes, "prompt")
+        return await self._rendered(num_bytes, lambda: self._prompts.text(request, sampling))
 
     async def complete(self, job: Job) -> list[Answer]:
         """Sample all choices and record them.
@@ -164,6 +163,19 @@ class Gateway:
         Raises:
             ContextOverflow, EngineError: as for ``complete``.
         """
+        sampled = await self._sample(jobs)
+        answers: list[list[Answer]] = []
+        for job, generations_G in zip(jobs, sampled, strict=True):
+            answers.append([self.reader(job).read(generation) for generation in generations_G])
+            for index, answer in enumerate(answers[-1]):
+                self.record(job, index, answer)
+        await self.settle()
+        return answers
+
+    async def _sample(self, jobs: Sequence[Job]) -> list[list[Generation]]:
+        if len(jobs) == 1 and len(jobs[0].samplings_G) == 1:  # no need of tasks
+            (job,) = jobs
+            return [[await generate(self.engine, job.prompt.ids_P, job.samplings_G[0])]]
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
@@ -175,13 +187,7 @@ class Gateway:
                 ]
         except* Exception as errors:
             raise errors.exceptions[0] from None
-        answers: list[list[Answer]] = []
-        for job, sampled in zip(jobs, tasks, strict=True):
-            answers.append([self.reader(job).read(task.result()) for task in sampled])
-            for index, answer in enumerate(answers[-1]):
-                self.record(job, index, answer)
-        await self.settle()
-        return answers
+        return [[task.result() for task in several] for several in tasks]
 
     def reader(self, job: Job) -> ReplyReader:
         """Return what reads one choice of a job."""
@@ -305,106 +311,3 @@ class Gateway:
             status=404,
             field="model",
         )
-
-    def _prepare(self, request: ChatRequest, caller: Caller, sampling: Sampling) -> Job:
-        messages, tools = request.plain_messages(), request.plain_tools()
-        opening = ""
-        if request.must_call:
-            opening = self.renderer.format.forced_opening(request.forced_function)
-        options = {
-            **self.renderer.known_options(request.template_hints),
-            **request.chat_template_kwargs,
-        }
-        context = Context(tools, options, opening)
-        digest = _digest(tools, options)
-        trail = Trail(messages)
-        turn = self.sessions.find(caller.owner, caller.session, trail)
-        prompt = self._render(messages, turn, context, digest)
-        session = caller.session
-        if session is None:
-            related = turn.session if turn else self.sessions.related(caller.owner, trail)
-            session = related or new_session()
-        place = Place(
-            owner=caller.owner,
-            scope=caller.session,
-            session=session,
-            trail=trail,
-            parent=turn,
-            kind=caller.kind or kind_of(messages)[0],
-            context=digest,
-            private=caller.private or is_private(messages),
-            stores=caller.stores,
-        )
-        return Job(
-            prompt=prompt,
-            samplings_G=_choices(sampling, request.n),
-            tools=tools,
-            opening=opening,
-            parallel=request.parallel_tool_calls,
-            parses_calls=request.parses_calls,
-            place=place,
-        )
-
-    def _render(
-        self,
-        messages: Sequence[Message],
-        turn: Turn | None,
-        context: Context,
-        digest: str,
-    ) -> Prompt:
-        if turn is None:
-            prompt = self.renderer.render(messages, context)
-            forked = _has_reply(messages)  # one that is not on record
-        elif turn.context != digest:  # other tools stand at the beginning of the prompt
-            prompt, forked = self.renderer.render(messages, context), True
-        else:
-            prompt = self.renderer.continue_from(
-                messages, turn.num_before, turn.prompt_ids_P, turn.token_ids_T, context
-            )
-            later = messages[turn.num_before + 1 :]
-            forked = _has_reply(later)  # one the client edited: what was sampled is lost
-        return replace(prompt, drift=Drift.FORKED) if forked else prompt
-
-    def _prepare_text(self, request: CompletionRequest, sampling: Sampling) -> list[Job]:
-        jobs = []
-        for index, prompt in enumerate(request.prompts):
-            # as written: names of special tokens are special here
-            ids = self.renderer.encode(prompt) if isinstance(prompt, str) else prompt
-            if not ids:
-                raise RequestRefused("a prompt is empty", field="prompt")
-            seeded = sampling
-            if request.seed is not None:
-                seeded = replace(sampling, seed=request.seed + index * request.n)
-            jobs.append(
-                Job(
-                    Prompt(tuple(ids), Drift.NEW),
-                    _choices(seeded, request.n),
-                    id=f"cmpl-{new_id()}",
-                )
-            )
-        return jobs
-
-
-def _size_bytes(request: ChatRequest) -> int:
-    """Return how much there is to render."""
-    said = sum(len(m.reasoning_content or "") + m.size_bytes for m in request.messages)
-    beside = [request.plain_tools(), request.chat_template_kwargs]
-    return said + (len(json.dumps(beside, default=str)) if any(beside) else 0)
-
-
-def _choices(sampling: Sampling, num: int) -> tuple[Sampling, ...]:
-    seed = sampling.seed
-    return tuple(
-        replace(sampling, seed=None if seed is None else seed + index) for index in range(num)
-    )
-
-
-def _digest(tools: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> str:
-    if not tools and not options:
-        return ""
-    text = json.dumps([tools, options], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
-
-
-def _has_reply(messages: Sequence[Message]) -> bool:
-    return any(message["role"] == "assistant" for message in messages)

@@ -10,7 +10,7 @@ from .jobs import Job
 from .redaction import Redact
 from .reply import Answer
 from .sessions import SessionStore
-from .turns import Feedback, Turn
+from .turns import Feedback, Turn, reply_message
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +48,7 @@ class Recorder:
         if not generation.token_ids_T:
             self.fitness.add(unfit)
             return
+        reply = reply_message(answer.parsed.content, answer.tool_calls)
         since = 0 if place.parent is None else place.parent.num_before + 1
         turn = Turn(
             id=job.id if index == 0 else f"{job.id}#{index}",
@@ -72,8 +73,8 @@ class Recorder:
             adapter=sampling.adapter,
             unfit=unfit,
             stored=place.stores,
+            node=place.trail.node(place.owner, place.scope, reply),
         )
-        turn = replace(turn, node=place.trail.node(place.owner, place.scope, turn.reply))
         shown = self._shown(turn, place.parent)
         self.fitness.add((REDACTED,) if shown is None else shown.unfit)
         if shown is not None:

@@ -23,11 +23,13 @@ from typing import Any
 
 from .errors import ModelError, RequestRefused
 from .formats.adapt import TemplateSupport, adapt
+from .formats.locality import reach
 from .formats.protocol import Format, Tool
 from .formats.table import detect
 from .stopping import end_token_ids
 from .types import Message
 
+MOST_OPENINGS = 64
 SENTINEL = "\u2402reply\u2403"
 OPEN, CLOSE = "\ue0f1", "\ue0f2"  # private use: around special tokens' names that are only text
 _THOUGHT = re.compile(r"<think>\s*(</think>\s*)?$")
@@ -101,6 +103,8 @@ class Renderer:
             self._template = str(self._tokenizer.get_chat_template())
         except ValueError as error:
             raise ModelError(f"{folder} has no chat template; use an instruct model") from error
+        self._reach = reach(self._template)
+        self._openings: dict[tuple[str, str], str] = {}  # of first messages, see _opening
         self.end_ids = end_token_ids(folder)
         # the tokenizer's own core: the wrapper around it costs more than the work. Two, since
         # whether special tokens' names are special is a switch of the core, and threads share it
@@ -144,14 +148,8 @@ class Renderer:
             token_ids: what was sampled for it.
             context: as for the recorded turn, but for its opening.
         """
-        before = self.text(messages[:num_before], Context(context.tools, context.options))
-        marked: list[Message] = [*messages]
-        marked[num_before] = {"role": "assistant", "content": SENTINEL}
-        try:
-            head, found, tail = self.text(marked, context).partition(SENTINEL)
-        except RequestRefused:  # a tool's message must follow a call, say
-            found = ""
-        if not found or _without_thought(head) != _without_thought(before):
+        tail = self._tail(messages, num_before, context)
+        if tail is None:
             return self._prompt([], self.text(messages, context), Drift.FORKED)
         ends = bool(token_ids) and token_ids[-1] in self.end_ids
         drift = Drift.REALIGNED
@@ -161,15 +159,69 @@ class Renderer:
                 return self._prompt([*prompt_ids, *token_ids], tail, Drift.EXACT, ids=tail_ids[1:])
         return self._prompt([*prompt_ids, *token_ids], tail, drift)
 
+    def _tail(self, messages: Sequence[Message], num_before: int, context: Context) -> str | None:
+        """Return what the template writes behind a reply, None if it writes what stands before the
+        reply in another way now."""
+        marked: list[Message] = [*messages]
+        marked[num_before] = {"role": "assistant", "content": SENTINEL}
+        tail = self._tail_alone(marked, context)
+        if tail is not None:
+            return tail
+        before = self.text(messages[:num_before], Context(context.tools, context.options))
+        try:
+            head, found, tail = self.text(marked, context).partition(SENTINEL)
+        except RequestRefused:  # a tool's message must follow a call, say
+            return None
+        return tail if found and _without_thought(head) == _without_thought(before) else None
+
+    def _tail_alone(self, marked: Sequence[Message], context: Context) -> str | None:
+        """As ``_tail``, without what stands between the first message and the reply, where that
+        changes nothing (``formats.locality``); None where it cannot be told so.
+
+        ``adapt`` goes from the first message to the last and never joins anything to a reply, so
+        what stands before the reply is the same with and without what follows it.
+        """
+        if self._reach is None:
+            return None
+        adapted = adapt(marked, context.tools, self.format, self.support)
+        at = next((i for i, each in enumerate(adapted) if each.get("content") == SENTINEL), 0)
+        if at == 0:
+            return None
+        # the neighbours of what stands before the reply, so that it is written in the same way
+        start = [adapted[0], *adapted[max(1, at - 2 * self._reach) : at]]
+        try:
+            before = self._opening(start, context)
+            head, _, tail = self._applied([*start, *adapted[at:]], context).partition(SENTINEL)
+        except RequestRefused:  # of its own, or one that only a part of a conversation meets
+            return None
+        return tail if head == before else None
+
+    def _opening(self, start: Sequence[Message], context: Context) -> str:
+        """Return the prompt of a conversation's start; that of a first message is kept."""
+        plain = Context(context.tools, context.options)
+        first = start[0]
+        is_known = first.keys() == {"role", "content"} and isinstance(first["content"], str)
+        if len(start) > 1 or plain.tools or plain.options or not is_known:
+            return self._applied(start, plain)
+        key = (first["role"], first["content"])
+        found = self._openings.get(key)
+        if found is None:
+            if len(self._openings) >= MOST_OPENINGS:
+                self._openings.clear()
+            found = self._openings[key] = self._applied(start, plain)
+        return found
+
     def text(self, messages: Sequence[Message], context: Context = PLAIN) -> str:
         """Return what the template writes for the messages, the generation prompt included.
 
         Raises:
             RequestRefused: the template refuses these messages.
         """
+        return self._applied(adapt(messages, context.tools, self.format, self.support), context)
+
+    def _applied(self, adapted: Sequence[Message], context: Context) -> str:
         from jinja2.exceptions import TemplateError
 
-        adapted = adapt(messages, context.tools, self.format, self.support)
         tools = context.tools if self.support.tools else ()
         options = context.options or {}
         self._check_options(options)

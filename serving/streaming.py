@@ -4,13 +4,12 @@ Wire shapes are others' (``chat_bodies``, ``anthropic``, …): each turns these 
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from .engine import Ticket, submit
+from .engine import Ticket, in_this_loop, submit
 from .formats.pieces import Piece
 from .gateway import Gateway
 from .jobs import Job
@@ -101,11 +100,10 @@ def _so_far(tokens: list[Token]) -> Generation:
 
 
 async def _submit(gateway: Gateway, job: Job, queue: "asyncio.Queue[_Arrival]") -> list[Ticket]:
-    loop = asyncio.get_running_loop()
+    call = in_this_loop()
 
     def post(arrival: _Arrival) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody reads any more
-            loop.call_soon_threadsafe(queue.put_nowait, arrival)
+        call(partial(queue.put_nowait, arrival))
 
     def on_end(index: int, future: Future[Generation]) -> None:
         post((index, None))

@@ -1,5 +1,6 @@
 """What the gateway tells Prometheus: requests by route and status, latencies, the counters."""
 
+import functools
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,9 @@ class Telemetry:
             registry=self._registry,
         )
         self._registry.register(_Stats(gateway))
+        # routes and statuses are few: found once, not by lock and label each time
+        self._counter = functools.cache(self._requests.labels)
+        self._histogram = functools.cache(self._seconds.labels)
 
     def middleware(self) -> Middleware:
         """Return what counts every request."""
@@ -58,8 +62,8 @@ class Telemetry:
             status = str(response.status)
             return response
         finally:
-            self._requests.labels(route, status).inc()
-            self._seconds.labels(route).observe(time.perf_counter() - begun)
+            self._counter(route, status).inc()
+            self._histogram(route).observe(time.perf_counter() - begun)
 
 
 class _Stats:

@@ -49,8 +49,12 @@ class TextStream:
         return self._emit(text, final=True)
 
     def _new_text(self) -> str:
-        before = self._renderer.decode(self._ids[self._context : self._settled])
-        return self._renderer.decode(self._ids[self._context :])[len(before) :]
+        if self._settled == len(self._ids):
+            return ""
+        text = self._renderer.decode(self._ids[self._context :])
+        if self._settled == self._context:
+            return text
+        return text[len(self._renderer.decode(self._ids[self._context : self._settled])) :]
 
     def _emit(self, text: str, final: bool) -> str:
         if self.stopped_by:

@@ -88,10 +88,7 @@ class Turn:
     @property
     def reply(self) -> dict[str, Any]:
         """The reply as an assistant's message."""
-        message: dict[str, Any] = {"role": "assistant", "content": self.text}
-        if self.tool_calls:
-            message["tool_calls"] = [dict(call) for call in self.tool_calls]
-        return message
+        return reply_message(self.text, self.tool_calls)
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values; ``from_json`` is its inverse."""
@@ -120,6 +117,14 @@ class Turn:
     def line(self) -> str:
         """Return the turn as one line of JSON."""
         return json.dumps(self.to_json(), ensure_ascii=False)
+
+
+def reply_message(text: str, tool_calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a reply as an assistant's message."""
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if tool_calls:
+        message["tool_calls"] = [dict(call) for call in tool_calls]
+    return message
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class SglangEngine:
 
         What only a server can tell of a schema fails the future, with ``RequestRefused``.
         """
-        ids = [int(token) for token in prompt_ids]
+        ids = list(map(int, prompt_ids))
         if not ids or min(ids) < 0 or max(ids) >= self._vocab:
             raise RequestRefused("the prompt is empty or holds an id outside the vocabulary")
         room = self._max_len - len(ids)

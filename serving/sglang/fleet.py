@@ -20,6 +20,7 @@ from .adapters import AdapterHandle
 from .http import ServerLost, ServerRefused, SglangServer
 from .request import as_version
 from .routing import PrefixTable
+from .signal import Signal
 
 logger = logging.getLogger(__name__)
 
@@ -329,7 +330,7 @@ class Fleet:
         server.first_path = server.first_path or str(model["model_path"])
 
     def _join(self, server: SglangServer) -> None:
-        server.gone = asyncio.Event()
+        server.gone = Signal()
         server.alive, server.reason = True, ""
 
     async def _watch(self, server: SglangServer) -> None:

@@ -8,11 +8,14 @@ Left out: the OpenAI routes, weights over tensors or process groups, tokenizing.
 
 import asyncio
 import contextlib
+import functools
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 import aiohttp
+
+from .signal import Signal
 
 CONNECT_S = 10.0
 ANSWER_S = 30.0  # for routes that compute nothing
@@ -61,7 +64,7 @@ class SglangServer:
         self.url = url
         self.info: Mapping[str, Any] = {}
         self.alive = False
-        self.gone = asyncio.Event()
+        self.gone = Signal()
         self.reason = "not reached yet"
         self.first_path = ""
         self.is_mixed = False
@@ -137,13 +140,18 @@ class SglangServer:
     ) -> "aiohttp.client._RequestContextManager":
         if self._session is None:
             # every request holds a connection as long as its reply runs
-            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar()
+            )
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
         return self._session.request(
             method,
             self.url + path,
-            json=body,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S),
+            data=None if body is None else json.dumps(body).encode(),
+            headers=headers,
+            timeout=_timeout(timeout_s),
         )
 
     async def _check(self, response: aiohttp.ClientResponse) -> None:
@@ -159,6 +167,11 @@ class SglangServer:
     def _heard(self) -> None:
         self.heard_at = asyncio.get_running_loop().time()
         self.num_slow = 0
+
+
+@functools.cache
+def _timeout(total_s: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total_s, sock_connect=CONNECT_S)
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:

@@ -7,7 +7,6 @@ these very tokens are the new input.
 Axis: ``_T`` sampled token, over the whole reply.
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -21,10 +20,12 @@ from ..stopping import StopRule
 from ..types import FinishReason, Generation, Sampling, Token, Top
 from .adapters import AdapterHandle
 from .http import SERVER_FAULT, ServerLost
+from .signal import Signal
 
 TOP_K_OFF = 1 << 30
 ABORTED: Literal["aborted"] = "aborted"  # the server ended the reply early; no ending of ours
 JSON_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+OTHER_IDS = "log-probs and tokens of a response are not of the same ids"
 NAN = "NaN happened"  # what the server says it "matched" when the model computed nonsense
 Ending = Literal["stop", "length", "aborted"]
 
@@ -41,7 +42,7 @@ class Request:
     stop: StopRule
     adapter: AdapterHandle | None = None
     future: "Future[Generation]" = field(default_factory=Future)
-    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled: Signal = field(default_factory=Signal)
     waits_for: str = "a server"
     settled: bool = False
     num_cached: int = 0
@@ -115,6 +116,9 @@ class Request:
         logprobs = meta.get("output_token_logprobs") or []
         if len(logprobs) < len(ids):
             raise EngineError(f"{len(ids)} tokens came with {len(logprobs)} log-probs")
+        if known == 0 and self.on_token is None and not self.sampling.top_logprobs:
+            self._take_whole(ids[: self.num_tokens], logprobs, meta)
+            return "length" if len(ids) > self.num_tokens else ending
         tops = meta.get("output_top_logprobs") or []
         for at in range(first, len(ids)):
             place = at + known if is_delta else at + self.begun
@@ -122,13 +126,31 @@ class Request:
                 return "length"
             logprob, token = logprobs[at][0], int(ids[at])
             if logprobs[at][1] != token:
-                raise EngineError("log-probs and tokens of a response are not of the same ids")
+                raise EngineError(OTHER_IDS)
             top = _top(tops[at]) if self.sampling.top_logprobs and at < len(tops) else ()
             self._append(Token(token, logprob, self._version(meta, place - self.begun), top))
             reason = self._own_ending()
             if reason is not None:
                 return reason
         return ending
+
+    def _take_whole(
+        self, ids: Sequence[int], logprobs: Sequence[Sequence[Any]], meta: Mapping[str, Any]
+    ) -> None:
+        """Take a reply nobody was told of yet, all at once: per token it would cost as much as all
+        else here."""
+        rows = logprobs[: len(ids)]
+        if [row[1] for row in rows] != list(ids):
+            raise EngineError(OTHER_IDS)
+        spans: Sequence[Mapping[str, Any]] = meta.get("weight_versions") or ()
+        is_one = len(spans) == 1 and spans[0]["start"] == 0 and spans[0]["end"] >= len(ids) > 0
+        if is_one:
+            versions = [self._version(meta, 0)] * len(ids)
+        else:
+            versions = [self._version(meta, at) for at in range(len(ids))]
+        self.token_ids_T += ids
+        self.logprobs_T += [row[0] for row in rows]
+        self.versions_T += versions
 
     def restart(self) -> None:
         """Forget what was sampled; only for tokens nobody has been told."""

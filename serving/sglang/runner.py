@@ -143,15 +143,23 @@ class Runner:
 
     async def _attempt(self, request: Request, server: SglangServer) -> FinishReason | Ending:
         request.waits_for = server.url
+        ended = asyncio.get_running_loop().create_future()
         reading = asyncio.ensure_future(self._read(request, server))
-        cancelled = asyncio.ensure_future(request.cancelled.wait())
-        gone = asyncio.ensure_future(server.gone.wait())
+        cancelled, gone = request.cancelled, server.gone
+
+        def wake(*_: object) -> None:
+            if not ended.done():
+                ended.set_result(None)
+
+        reading.add_done_callback(wake)
+        cancelled.listen(wake)
+        gone.listen(wake)
         handed_over = False
         try:
-            await asyncio.wait({reading, cancelled, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await ended
             if reading.done():
                 return reading.result()
-            if not cancelled.done():
+            if not cancelled.is_set():
                 raise ServerLost(server.reason)
             hanging_up = self._start(self._hang_up(server, request.rid, reading))
             handed_over = True
@@ -159,7 +167,10 @@ class Runner:
                 await asyncio.wait({hanging_up}, timeout=self._limits.cancel_s)
             return "cancelled"
         finally:
-            await drop(cancelled, gone, *(() if handed_over else (reading,)))
+            cancelled.ignore(wake)
+            gone.ignore(wake)
+            if not handed_over and not reading.done():
+                await drop(reading)
 
     async def _read(self, request: Request, server: SglangServer) -> Ending:
         body = request.body(self._fleet.version, self._fleet.cache_key)
