@@ -1,9 +1,17 @@
-"""``python -m envs.swe generate | build [PAIR…] | list | search PACKAGE… [out=FILE]``: the bugs
-file, the release tasks, and the search for more of these.
+"""``python -m envs.swe COMMAND …``: makes tasks of real packages.
+
+generate                                 the bugs file of generated tasks
+build [PAIR…], list                      release tasks
+search PACKAGE… [out=FILE]               looks for more pairs of releases
+mutate PACKAGE[@VERSION]… [seed=0] [most=20] [workers=2] [out=FILE]
+                                         looks for procedural bugs
+keep FILE                                makes the table of procedural bugs of such a file
+mutants [PACKAGE…] [out=TASKS.jsonl]     builds the table's packages, writes their task set
 """
 
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -65,6 +73,56 @@ def _search(words: list[str]) -> int:
     return 0
 
 
+def _mutate(words: list[str]) -> int:
+    from envs.sandbox.pool import SandboxPool
+    from envs.swe.mutants import Log, search_mutants
+    from envs.words import UsageError, parse
+
+    given = parse(words, keys=("seed", "most", "workers", "out"))
+    if not given.names:
+        raise UsageError("name a package at least, as in: mutate inflection")
+    with SandboxPool(run_id="swe-mutate") as sandboxes:
+        found = search_mutants(
+            given.names, sandboxes, Log(Path(given.options.get("out", "mutants.jsonl"))),
+            lambda line: print(line, flush=True), seed=given.number("seed", 0),
+            most=given.number("most", 20, least=1), workers=given.number("workers", 2, least=1),
+        )  # fmt: skip
+    print(f"{found} bugs kept")
+    return 0
+
+
+def _keep(words: list[str]) -> int:
+    from envs.swe.mutant_tasks import TABLE
+    from envs.swe.mutants import read_log, table
+    from envs.words import UsageError, parse
+
+    given = parse(words)
+    if len(given.names) != 1:
+        raise UsageError("name the file that mutate wrote, as in: keep mutants.jsonl")
+    text = table(read_log(Path(given.names[0])))
+    TABLE.write_text(text, "utf-8")
+    print(f"{len(text.splitlines())} lines in {TABLE}")
+    return 0
+
+
+def _mutants(words: list[str]) -> int:
+    from envs.sandbox.pool import SandboxPool
+    from envs.swe.mutant_tasks import mutant_tasks
+    from envs.swe.mutants import SPEC
+    from envs.tasks.loading import write_jsonl
+    from envs.words import parse
+
+    given = parse(words, keys=("out",))
+    out = Path(given.options.get("out", "mutant-tasks.jsonl"))
+    with SandboxPool(run_id="swe-mutants") as sandboxes:
+        sandbox = sandboxes.acquire(SPEC)
+        tasks = mutant_tasks(given.names, sandbox, lambda line: print(line, flush=True))
+        sandboxes.release(sandbox)
+    write_jsonl(tasks, out)
+    print(f"{len(tasks)} tasks in {out}: play them with tasks.path={out}")
+    return 0
+
+
 def _show(head: str, begun: float, what: str) -> None:
     print(f"{head} {time.monotonic() - begun:6.1f} s  {what}", flush=True)
 
@@ -76,6 +134,20 @@ def _list() -> int:
         built = (pair.folder / "task.json").exists()
         print(f"{pair.name:28} {'built' if built else 'not built'}")
     return 0
+
+
+def _refusing(command: Callable[[list[str]], int], words: list[str]) -> int:
+    from envs.errors import MissingDependency, TaskError
+    from envs.words import UsageError
+
+    try:
+        return command(words)
+    except (UsageError, TaskError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except MissingDependency as error:
+        print(error, file=sys.stderr)
+        return 3
 
 
 def main(arguments: list[str]) -> int:
@@ -92,6 +164,10 @@ def main(arguments: list[str]) -> int:
             return _search(words)
         case ["list"]:
             return _list()
+        case ["mutate" | "keep" | "mutants" as command, *words]:
+            return _refusing(
+                {"mutate": _mutate, "keep": _keep, "mutants": _mutants}[command], words
+            )
     print(__doc__, file=sys.stderr)
     return 2
 

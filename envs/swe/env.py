@@ -10,9 +10,10 @@ from envs.errors import SandboxFileError, SandboxLimitError, SetupError, TaskErr
 from envs.sandbox.protocol import Sandbox
 from envs.swe.call_grading import run_calls
 from envs.swe.corpus import Check
+from envs.swe.handout import given_archive, given_tree, gold_patch, must_hold
 from envs.swe.patches import unified
 from envs.swe.pytest_grading import Suite, SuiteResult, harvest, run_suite
-from envs.swe.release_tasks import pass_to_pass, read_blob
+from envs.swe.release_tasks import read_blob
 from envs.swe.trees import source_files, unpack
 from envs.types import Task, Verdict
 
@@ -23,6 +24,10 @@ _KEYS = {
     "tests": (
         *("folder", "import_root", "sources", "tests", "fail_to_pass", "facts"),
         *("source", "tests_tar", "gold"),
+    ),
+    "mutant": (
+        *("folder", "import_root", "sources", "tests", "fail_to_pass", "facts"),
+        *("source", "tests_tar", "mutation"),
     ),
 }
 
@@ -58,7 +63,7 @@ class SWEEnv(ShellEnv):
             if data["kind"] == "calls":
                 sandbox.write_file(f"{folder}/{data['file']}", data["source"].encode())
             else:
-                sandbox.write_file(f"{folder}/.source.tar.gz", read_blob(data["source"]))
+                sandbox.write_file(f"{folder}/.source.tar.gz", given_archive(data))
                 enter += " && tar -xzf .source.tar.gz && rm .source.tar.gz"
                 enter += f" && export PYTHONPATH={shlex.quote(folder + '/' + data['import_root'])}"
             entered = sandbox.shell(enter, timeout_s=60.0)
@@ -78,8 +83,7 @@ class SWEEnv(ShellEnv):
         _require_data(task)
         if task.data["kind"] == "calls":
             return list(task.data["oracle"])
-        patch = read_blob(task.data["gold"]).decode("utf-8")
-        return [f"patch -s -p1 <<'END_OF_PATCH'\n{patch}END_OF_PATCH"]
+        return [f"patch -s -p1 <<'END_OF_PATCH'\n{gold_patch(task.data)}END_OF_PATCH"]
 
     def patch(self) -> str:
         """Return what the agent changed in the source files, as a patch on the task's tree.
@@ -103,7 +107,7 @@ class SWEEnv(ShellEnv):
                 )
                 return unified({name: task.data["source"].encode()}, {name: source})
             sources, tests = tuple(task.data["sources"]), tuple(task.data["tests"])
-            given = unpack(read_blob(task.data["source"]))
+            given = given_tree(task.data)
         except (SandboxFileError, SandboxLimitError, TaskError, ValueError) as error:
             raise VerifierError(f"{task.id}: no patch: {error}") from error
         tree = harvest(sandbox, task.data["folder"], sources)
@@ -145,9 +149,9 @@ def _verify_tests(sandbox: Sandbox, task: Task) -> Verdict:
     must_turn = tuple(data["fail_to_pass"])
     sources, tests = tuple(data["sources"]), tuple(data["tests"])
     try:
-        given = source_files(unpack(read_blob(data["source"])), sources, tests)
+        given = source_files(given_tree(data), sources, tests)
         support = unpack(read_blob(data["tests_tar"]))
-        must_hold = pass_to_pass(data["facts"])
+        to_hold = must_hold(data)
     except (TaskError, ValueError) as error:
         raise VerifierError(f"{task.id}: {error}") from error
     tree = harvest(sandbox, data["folder"], sources)
@@ -158,7 +162,7 @@ def _verify_tests(sandbox: Sandbox, task: Task) -> Verdict:
         return Verdict(0.0, failed=must_turn, detail="the source is unchanged")
     suite = Suite(support, tests, data["import_root"])
     passed: tuple[str, ...] = ()
-    for names in (must_turn, must_hold):
+    for names in (must_turn, to_hold):
         result = run_suite(
             sandbox, suite, mine, timeout_s=task.limits.verifier_timeout_s, select=names
         )

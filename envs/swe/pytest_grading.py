@@ -68,6 +68,11 @@ class Suite:
     tests: tuple[str, ...]
     import_root: str
 
+    def plugins(self) -> list[str]:
+        """Return the pytest plugins the tests use: nothing else is loaded, which takes time."""
+        texts = (data for path, data in self.support.items() if path.endswith(".py"))
+        return ["pytest_mock"] if any(b"mocker" in data for data in texts) else []
+
 
 @dataclass(frozen=True)
 class SuiteResult:
@@ -184,6 +189,7 @@ def _request(
         "guarded": [*suite.support, *extra],
         "select": select,
         "paths": [canaries.own_file, *paths],
+        "plugins": suite.plugins(),
         "settings": settings,
         "report": f"{secrets.token_hex(12)}.xml",
         "import_root": suite.import_root,

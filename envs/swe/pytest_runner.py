@@ -80,6 +80,7 @@ def _run(
         *("--rootdir", str(root), "-c", str(root / request["settings"]), "-p", "no:cacheprovider"),
         *("-o", "addopts=", "-o", "filterwarnings=", "-q", "--tb=line", f"--junitxml={report}"),
         "--continue-on-collection-errors",
+        *(word for name in request["plugins"] for word in ("-p", name)),
         *(str(root / path) for path in request["paths"]),
     ]
     child_request = {
@@ -101,6 +102,7 @@ def _run(
                 "LANG": "C.UTF-8",
                 "HOME": str(root),
                 "PYTHONPATH": child_request["import_root"],
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             },
             start_new_session=True,
         )

@@ -15,7 +15,7 @@ from envs.types import Split, Task, TaskLimits
 log = logging.getLogger(__name__)
 
 _BLOBS = {"source.tar.gz": "source", "tests.tar.gz": "tests_tar", "gold.patch": "gold"}
-_LIMITS = TaskLimits(
+LIMITS = TaskLimits(
     max_steps=30,
     step_timeout_s=60.0,
     verifier_timeout_s=180.0,
@@ -61,7 +61,7 @@ def _task(pair: Pair, split: Split) -> Task:
         split=split,
         instruction=facts["statement"],
         image="swe",
-        limits=_LIMITS,
+        limits=LIMITS,
         data={
             "kind": "tests",
             "folder": f"/workspace/{pair.package}",

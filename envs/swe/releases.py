@@ -110,8 +110,8 @@ def build(pair: Pair, sandboxes: SandboxProvider, progress: Progress) -> Path:
     suite = Suite(_support(pair, new), pair.tests, pair.import_root)
     sandbox = sandboxes.acquire(SandboxSpec(image="swe", disk_bytes=128 << 20))
     try:
-        before = _stable(sandbox, suite, old_sources, lambda n: progress(f"older source, run {n}"))
-        after = _stable(sandbox, suite, new_sources, lambda n: progress(f"newer source, run {n}"))
+        before = stable(sandbox, suite, old_sources, lambda n: progress(f"older source, run {n}"))
+        after = stable(sandbox, suite, new_sources, lambda n: progress(f"newer source, run {n}"))
     finally:
         sandboxes.release(sandbox)
     good = {name for name in after.outcomes if after.passed(name)}
@@ -130,7 +130,7 @@ def build(pair: Pair, sandboxes: SandboxProvider, progress: Progress) -> Path:
         "pass_to_pass": pass_to_pass,
     }
     files = {
-        "source.tar.gz": pack({**_visible(old), **_metadata(pair, old)}),
+        "source.tar.gz": pack({**visible(old), **metadata(pair, old)}),
         "tests.tar.gz": pack(suite.support),
         "gold.patch": gold_patch(old_sources, new_sources).encode(),
     }
@@ -178,7 +178,7 @@ def gold_patch(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
     return "".join(parts)
 
 
-def _stable(
+def stable(
     sandbox: Sandbox, suite: Suite, sources: Tree, progress: Callable[[int], None]
 ) -> SuiteResult:
     """Run all tests a few times; keep those whose outcome did not change."""
@@ -198,15 +198,16 @@ def _stable(
 def _support(pair: Pair, new: Tree) -> Tree:
     """Return what surrounds the source in judging: the newer release without its source."""
     sources = source_files(new, pair.sources, pair.tests)
-    rest = {path: data for path, data in _visible(new).items() if path not in sources}
-    return {**rest, **_metadata(pair, new)}
+    rest = {path: data for path, data in visible(new).items() if path not in sources}
+    return {**rest, **metadata(pair, new)}
 
 
-def _visible(tree: Tree) -> Tree:
+def visible(tree: Tree) -> Tree:
+    """Return what of a distribution is put before an agent: no documentation, no examples."""
     return {path: data for path, data in tree.items() if not under(path, _LEFT_OUT)}
 
 
-def _metadata(pair: Pair, tree: Tree) -> Tree:
+def metadata(pair: Pair, tree: Tree) -> Tree:
     """Return what ``importlib.metadata`` asks for: the older version, installed or not."""
     text = tree.get("PKG-INFO", b"").decode("utf-8", "replace").partition("\n\n")[0]
     text = text.replace(f"Version: {pair.fixed}", f"Version: {pair.buggy}")
@@ -232,6 +233,11 @@ def _keep(pair: Pair, facts: dict[str, Any], files: Mapping[str, bytes]) -> None
 
 def fetch(package: str, version: str) -> Tree:
     """Return the files of a source distribution; kept in the cache. Raises ``TaskError``."""
+    return unpack(archive(package, version), strip=1)
+
+
+def archive(package: str, version: str) -> bytes:
+    """Return a source distribution as it came; kept in the cache. Raises ``TaskError``."""
     store = cache_folder() / "sdists" / f"{package}-{version}"
     if not (store.exists() and any(store.iterdir())):
         store.parent.mkdir(parents=True, exist_ok=True)
@@ -244,7 +250,7 @@ def fetch(package: str, version: str) -> Tree:
     archives = sorted(store.iterdir())
     if len(archives) != 1 or not archives[0].name.endswith(".tar.gz"):
         raise TaskError(f"{package} {version}: expected one .tar.gz in {store}")
-    return unpack(archives[0].read_bytes(), strip=1)
+    return archives[0].read_bytes()
 
 
 def _pip(*arguments: str) -> None:
