@@ -175,7 +175,10 @@ def session_name(candidates: Mapping[str, str | None]) -> str | None:
 
 def is_plain(text: str) -> bool:
     """Whether a text holds no control character, line separator or broken UTF-8."""
-    return not any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text)
+    # what can be printed holds none, and is told at once
+    return text.isprintable() or not any(
+        unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text
+    )
 
 
 def _bytes(text: str) -> bytes:
