@@ -94,6 +94,8 @@ class TorchEngine:
         self._paused = False
         self._closed = False
         self._num_loading = 0
+        self._load_order = threading.Lock()  # one load after the other
+        self._swap_s = 0.0  # processor time of the loop for changes of weights
         self._is_fresh = False  # no step was taken since the weights changed
         self._woken = False  # a request was cancelled
         self._inbox: deque[Request | ScoreJob | Call] = deque()
@@ -155,26 +157,30 @@ class TorchEngine:
     def load(self, update: Path, version: int) -> None:
         """Replace weights in place; see ``Engine.load``.
 
-        Meanwhile, and in the first step with the new weights, prompts wait and replies go on: steps
-        are short then, so the load begins soon and its first token comes soon.
+        The new ones are made ready here, in the caller's thread and beside the old, which takes
+        their size a second time; the engine's thread stands still for a moment only. Until then,
+        and in the first step with them, prompts wait and replies go on: steps are short then, so
+        the change comes soon and so does its first token.
         """
 
         def swap() -> None:
+            begun = time.thread_time()
             if version < self._version:
                 raise EngineError(f"version {version} is older than {self._version} in use")
-            for name, tensor in tensors.items():
-                self._model.params[name].copy_(tensor)
-            self._model.refresh(tensors)
+            change()
             self._version = version
             self._counts["loads"] += 1
             self._is_fresh = True
             self._scheduler.weights_changed()
+            self._swap_s += time.thread_time() - begun
 
         with self._changed:
             self._num_loading += 1
         try:
-            tensors = weights.read(Path(update), self._model.params)
-            self._call(swap)
+            with self._load_order, torch.inference_mode():
+                tensors = weights.read(Path(update), self._model.params)
+                change = self._model.prepared(tensors)
+                self._call(swap)
         finally:
             with self._changed:
                 self._num_loading -= 1
@@ -226,6 +232,7 @@ class TorchEngine:
                 row.computed > 0 and row.request is None for row in scheduler.rows
             ),
             "busy_s": self._busy_s,
+            "swap_s": self._swap_s,
             "max_len": self._max_len,
             "weights": self._options.weights,
             "adapters": self._adapters.versions(),

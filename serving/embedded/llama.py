@@ -11,7 +11,7 @@ Axes: ``_N`` tokens of all sequences of a step laid end to end, ``_V`` vocabular
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +23,7 @@ from torch import Tensor
 from ..errors import ModelError
 from .matrix import Int8Matrix, Matrix, int8_kernel
 
+EMBEDDING = "model.embed_tokens.weight"
 SUPPORTED = ("llama", "mistral", "qwen2", "qwen3")
 
 # attend(layer, q [N, heads, dim], k [N, kv_heads, dim], v [N, kv_heads, dim]) -> [N, heads * dim]
@@ -73,8 +74,7 @@ class LlamaModel:
 
     Attributes:
         shape: sizes.
-        params: HF parameter name → view into the (fused) weights; writing to a view changes the
-            model in place; call ``refresh`` with the names written.
+        params: HF parameter name → view into the (fused) weights; ``prepared`` changes them.
     """
 
     def __init__(self, folder: Path, int8: bool = False) -> None:
@@ -96,7 +96,7 @@ class LlamaModel:
         self.params: dict[str, Tensor] = {}
         self._matrices: dict[int, Matrix] = {}  # by address of their storage
         self._layers = [self._new_layer(i) for i in range(self.shape.num_layers)]
-        self._embed = self._new("model.embed_tokens.weight", self.shape.vocab, self.shape.hidden)
+        self._embed = self._new(EMBEDDING, self.shape.vocab, self.shape.hidden)
         self._norm = self._new("model.norm.weight", self.shape.hidden)
         self._head = self._matrix(
             self._embed
@@ -105,13 +105,58 @@ class LlamaModel:
         )
         self._cos, self._sin = _rope_table(config, self.shape.max_len)
         self._read(folder)
-        self.refresh(self.params)
+        self._names: dict[int, list[str]] = {}  # of the parameters in each matrix
+        for name, tensor in self.params.items():
+            self._names.setdefault(_address(tensor), []).append(name)
+        for matrix in self._matrices.values():
+            matrix.pack()
 
-    def refresh(self, names: Iterable[str]) -> None:
-        """Bring what is derived from these parameters up to date, after writing to them."""
-        changed = {self.params[name].untyped_storage().data_ptr() for name in names}
-        for address in changed & self._matrices.keys():
-            self._matrices[address].pack()
+    def prepared(self, tensors: Mapping[str, Tensor]) -> Callable[[], None]:
+        """Return what puts new values in place, in a moment, between two passes.
+
+        All that takes time happens here, beside the running model: the matrices that change are
+        made anew, in every layout they are kept in. One preparation at a time, each followed by its
+        change or by none.
+
+        Args:
+            tensors: some or all of ``params``, of their shapes.
+        """
+        small: dict[str, Tensor] = {}
+        by_matrix: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            address = _address(self.params[name])
+            if address in self._matrices:
+                by_matrix.setdefault(address, {})[name] = tensor
+            else:
+                small[name] = tensor.to(torch.float32, copy=True)  # a file may be mapped no more
+        views: dict[str, Tensor] = {}
+        renewed: list[tuple[Matrix, Matrix]] = []
+        for address, parts in by_matrix.items():
+            matrix = self._matrices[address]
+            names = self._names[address]
+            is_all = parts.keys() >= set(names)
+            plain = torch.empty_like(matrix.plain) if is_all else matrix.plain.clone()
+            for name in names:
+                old = self.params[name]
+                view = plain.as_strided(old.size(), old.stride(), old.storage_offset())
+                if name in parts:
+                    view.copy_(parts[name])
+                views[name] = view
+            renewed.append((matrix, matrix.renewed(plain)))
+
+        def change() -> None:
+            for name, tensor in small.items():
+                self.params[name].copy_(tensor)
+            for matrix, other in renewed:
+                names = self._names.pop(_address(matrix.plain))
+                del self._matrices[_address(matrix.plain)]
+                matrix.exchange(other)  # the old one is freed by who prepared the new one
+                self._matrices[_address(matrix.plain)] = matrix
+                self._names[_address(matrix.plain)] = names
+            self.params.update(views)
+            self._embed = self.params[EMBEDDING]
+
+        return change
 
     @property
     def num_params(self) -> int:
@@ -167,7 +212,7 @@ class LlamaModel:
 
     def _matrix(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
         matrix = self._matrix_class(weight, bias)
-        self._matrices[weight.untyped_storage().data_ptr()] = matrix
+        self._matrices[_address(weight)] = matrix
         return matrix
 
     def _new_layer(self, index: int) -> Layer:
@@ -212,6 +257,10 @@ class LlamaModel:
             missing.discard(name)
         if missing:
             raise ModelError(f"{folder} lacks {len(missing)} tensors, such as {min(missing)}")
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

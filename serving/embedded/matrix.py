@@ -50,6 +50,18 @@ class Matrix:
         if can_pack():
             self._packed = torch.ops.mkldnn._reorder_linear_weight(self.plain, TYPICAL_ROWS)
 
+    def renewed(self, plain: Tensor) -> "Matrix":
+        """Return another matrix of that weight, packed, with the same bias."""
+        made = type(self)(plain, self.bias)
+        made.pack()
+        return made
+
+    def exchange(self, other: "Matrix") -> None:
+        """Exchange what two matrices of one kind hold; a moment's work, for nothing is freed."""
+        mine, others = dict(vars(self)), dict(vars(other))
+        vars(self).update(others)
+        vars(other).update(mine)
+
     def __call__(self, x: Tensor) -> Tensor:
         """Return x [N, in] times the weight transposed, plus the bias: [N, out]."""
         if self._packed is None or len(x) < FEWEST_ROWS:
