@@ -7,10 +7,14 @@ publication is what a learner does after its optimiser step: write the file, hav
 The baseline is what systems do that cannot load under running replies: take no more requests, wait
 for the running ones to end, load, go on.
 
+Processor time is told beside the clock's, since on a busy machine the clock tells of others' work:
+that of writing and of loading with no clients, and that for which the engine's loop stood still.
+
 Left out: adapters; several servers.
 """
 
 import asyncio
+import json
 import logging
 import os
 import shutil
@@ -25,7 +29,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.perf.load import Reply, Target
-from benchmarks.perf.peers import AUTHORIZATION, KEY
+from benchmarks.perf.peers import AUTHORIZATION, KEY, call
 from benchmarks.perf.process import BenchError, Process, allow_many_files
 from benchmarks.perf.rows import Row
 
@@ -75,6 +79,7 @@ class Published:
     stepped_at: float
     write_s: float
     load_s: float
+    write_cpu_s: float = 0.0
 
 
 @dataclass
@@ -137,9 +142,9 @@ class Trainer:
         from serving.client import PolicyClient
         from serving.weights import publish
 
-        stepped_at = time.monotonic()
+        stepped_at, before_s = time.monotonic(), time.process_time()
         path = publish(self._weights, self._folder, self._version)
-        written_at = time.monotonic()
+        written_at, write_cpu_s = time.monotonic(), time.process_time() - before_s
         if before_load is not None:
             before_load()
 
@@ -150,7 +155,17 @@ class Trainer:
         loading_at = time.monotonic()
         asyncio.run(load())
         loaded_at = time.monotonic()
-        return Published(self._version, stepped_at, written_at - stepped_at, loaded_at - loading_at)
+        return Published(
+            self._version,
+            stepped_at,
+            written_at - stepped_at,
+            loaded_at - loading_at,
+            write_cpu_s,
+        )
+
+    def standstill_s(self) -> float:
+        """Return the processor time for which the engine's loop has stood still for loads."""
+        return float(json.loads(call(f"{self._url}/admin/stats"))["swap_s"])
 
 
 def run(quick: bool) -> list[Row]:
@@ -176,9 +191,10 @@ def measure(plan: Plan) -> list[Row]:
         load = stack.enter_context(Process.module("benchmarks.perf.load"))
         url = server.line()
         trainer = Trainer(model, folder, url)
+        rows = _processor_rows(trainer, server, plan.alone)
         alone = _period(plan, trainer, load, 1, plan.alone, min(3, plan.drained))
         crowd = _period(plan, trainer, load, plan.clients, plan.publications, plan.drained)
-    return [*_alone_rows(alone), *_crowd_rows(plan, crowd)]
+    return [*_alone_rows(alone), *rows, *_crowd_rows(plan, crowd)]
 
 
 def _gateway(plan: Plan) -> Process:
@@ -229,6 +245,24 @@ def _period(
     if not period.replies:
         raise BenchError(f"no reply under {clients} clients")
     return period
+
+
+def _processor_rows(trainer: Trainer, server: Process, num: int) -> list[Row]:
+    """What a publication costs a processor, with nobody asking meanwhile."""
+    writes, loads = [], []
+    still_s = trainer.standstill_s()
+    for _ in range(num):
+        trainer.step()
+        before_s = server.cpu_s()
+        writes.append(trainer.publish().write_cpu_s)
+        loads.append(server.cpu_s() - before_s)
+    still_s = trainer.standstill_s() - still_s
+    case = "processor of a publication"
+    return [
+        Row(BENCH, f"{case}: write the file", "s", _median(writes)),
+        Row(BENCH, f"{case}: load", "s", _median(loads)),
+        Row(BENCH, f"{case}: the engine's loop stands still", "s", still_s / num),
+    ]
 
 
 def _alone_rows(period: Period) -> list[Row]:
