@@ -86,9 +86,15 @@ async def serve(command: Sequence[str], folder: Path) -> AsyncIterator[Program]:
         command: module and arguments, such as ``["rl.train", "env=chat", "run=FOLDER"]``.
         folder: of its run, if it has one; its output goes to a file of that name with ``.log``.
 
+    SIGTERM to this process cancels the task that is within, as Ctrl-C does under ``asyncio.run``,
+    so that the program does not outlive it.
+
     Raises:
         RunFailed: it did not start.
     """
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     key = secrets.token_urlsafe(16)
     log = folder.with_suffix(".log")
     with log.open("wb") as file:
@@ -97,6 +103,7 @@ async def serve(command: Sequence[str], folder: Path) -> AsyncIterator[Program]:
             stdout=file,
             stderr=subprocess.STDOUT,
             env={**os.environ, "CLAWGYM_API_KEY": key, "CLAWGYM_ADMIN_KEY": f"admin-{key}"},
+            start_new_session=True,  # a terminal's Ctrl-C would reach it a second time
         )
         try:
             url = await _address(process, log)

@@ -10,7 +10,8 @@ on the disk by then, and what the process leaves is removed by the next start.
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -67,6 +68,34 @@ class Interrupts:
         _say("interrupted: saving; again to stop at once")
         loop, task = self._inside
         loop.call_soon_threadsafe(task.cancel)
+
+
+def run_child(command: Sequence[str]) -> int:
+    """Run a program in the foreground and return its exit code; it hears every signal once.
+
+    A terminal sends Ctrl-C to a whole group of processes, a supervisor SIGTERM to one. The child is
+    in a session of its own, so both come here and are passed on. Main thread only.
+    """
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    child: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        if child is None:
+            early.append(number)
+        else:
+            child.send_signal(number)
+
+    for number in SIGNALS:
+        signal.signal(number, pass_on)
+    try:
+        child = subprocess.Popen(command, start_new_session=True)
+        for number in early:
+            child.send_signal(number)
+        return child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _say(line: str) -> None:

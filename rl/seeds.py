@@ -2,11 +2,11 @@
 
 Runs ``rl.train`` once per seed under ``FOLDER/seed<N>``, one after the other, and writes the table
 (seed, before, after warm start, after RL, what RL added, minutes) to ``FOLDER/table.md``. Finished
-seeds are not run again, an interrupted one is resumed. Real-package tasks of ``env=swe`` get a
+seeds are not run again; the same command with the same ``run=`` resumes an interrupted one, which
+Ctrl-C saves. Real-package tasks of ``env=swe`` get a
 table of their own.
 """
 
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ import numpy as np
 
 from rl import metrics
 from rl.evaluation import Evaluation, difference, evaluate
+from rl.interrupts import run_child
 from rl.store import Store
 
 LABELS = ("start", "warmstart", "final")
@@ -55,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed in seeds:
         code = _train(root / f"seed{seed}", seed, settings)
         if code:
+            given = [f"{key}={value}" for key, value in settings.items()]
+            again = " ".join([*given, f"seeds={','.join(map(str, seeds))}", f"run={root}"])
+            sys.stderr.write(f"go on with: python -m rl.seeds {again}\n")
             return code
     table = render(root, seeds)
     (root / "table.md").write_text(table)
@@ -79,7 +83,7 @@ def _train(folder: Path, seed: int, settings: dict[str, str]) -> int:
         arguments = [f"resume={folder}"]
     else:
         arguments = [f"run={folder}", f"seed={seed}", *(f"{k}={v}" for k, v in settings.items())]
-    return subprocess.run([sys.executable, "-m", "rl.train", *arguments], check=False).returncode
+    return run_child([sys.executable, "-m", "rl.train", *arguments])
 
 
 def _outcome(folder: Path, seed: int, release: bool) -> Outcome:

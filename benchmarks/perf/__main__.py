@@ -5,6 +5,7 @@ in ``BENCHES`` and nothing else.
 """
 
 import argparse
+import asyncio
 import importlib
 import json
 import logging
@@ -27,7 +28,8 @@ BENCHES = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code (0 done, 2 user error, 3 something missing)."""
+    """Run the command line; returns the exit code: 0 done, 2 user error, 3 something missing, 130
+    interrupted."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.perf", description=__doc__)
     parser.add_argument("name", metavar="NAME", help=", ".join([*BENCHES, "all"]))
     parser.add_argument("--quick", action="store_true", help="fewer repeats, done in a minute")
@@ -48,6 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
         except MissingDependency as error:
             print(f"{name}: {error}", file=sys.stderr)
             code = 3
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            print(f"{name}: interrupted", file=sys.stderr)
+            return 130
     if rows:
         print(machine_facts())
         print(table(rows))

@@ -20,7 +20,8 @@ after, tell what was forgotten.
   out          FOLDER, default runs/personalize-<time>; finished cells are not played again
   set          settings for rl.train with commas between, such as chat.batch=4,optim.lr=1e-4
 
-Writes results.jsonl, table.md and scores.png there. Exit 0 done, 1 a run failed, 2 wrong use.
+Writes results.jsonl, table.md and scores.png there. Exit 0 done, 1 a run failed, 2 wrong use,
+130 interrupted.
 """
 
 import asyncio
@@ -120,6 +121,9 @@ def main(arguments: list[str]) -> int:
             print(f"{cell.name}: {error}", file=sys.stderr)
             code = 1
             continue
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            print(f"interrupted; the finished cells stay: add out={out}", file=sys.stderr)
+            return 130
         with (out / "results.jsonl").open("a") as file:
             file.write(json.dumps({"cell": asdict(cell), **result}) + "\n")
     print(write(out))
