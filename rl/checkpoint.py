@@ -2,13 +2,16 @@
 
 ``checkpoints/<step>/`` holds ``state.pt`` (weights, optimiser, schedule, random state) and
 ``meta.json`` (step, policy version, which is also the store's cursor). A folder is written under
-another name and renamed, so a half-written one is recognised by its name and never used.
+another name and renamed, so a half-written one is recognised by its name and never used. Several
+ranks write ``shards/`` instead of ``state.pt`` (``rl.sharded``).
 """
 
 import json
 import logging
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,14 +46,27 @@ def save(folder: Path, meta: CheckpointMeta, state: dict[str, Any], keep: int) -
     Raises:
         NoSpaceError, CheckpointError: it could not be written; earlier checkpoints are untouched.
     """
+    with writing(folder, meta, keep) as part:
+        torch.save(state, part / "state.pt")
+    return folder / part.stem
+
+
+@contextmanager
+def writing(folder: Path, meta: CheckpointMeta, keep: int) -> Iterator[Path]:
+    """Give a folder to write the state into; it becomes ``folder/<step>`` when all is on the disk,
+    and vanishes when anything fails.
+
+    Raises:
+        NoSpaceError, CheckpointError: see ``save``.
+    """
     target = folder / f"{meta.step:06d}"
     part = target.with_name(target.name + _PART)
     try:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
-        torch.save(state, part / "state.pt")
+        yield part
         (part / "meta.json").write_text(json.dumps(asdict(meta)))
-        for path in (part / "state.pt", part / "meta.json", part):
+        for path in (*(p for p in part.rglob("*") if p.is_file()), part):
             _sync(path)
         if target.exists():
             shutil.rmtree(target)
@@ -64,7 +80,6 @@ def save(folder: Path, meta: CheckpointMeta, state: dict[str, Any], keep: int) -
         raise CheckpointError(f"{target}: could not be written: {error}") from error
     for old in sorted(whole(folder))[:-keep]:
         shutil.rmtree(old, ignore_errors=True)
-    return target
 
 
 def candidates(folder: Path) -> list[tuple[CheckpointMeta, Path]]:

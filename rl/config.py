@@ -81,6 +81,11 @@ def validate(values: DictConfig | dict[str, Any]) -> RunConfig:
             f"rollout.top_p={config.rollout.top_p}: truncated sampling changes the behaviour "
             "distribution and cannot be trained on; use rollout.top_p=1 and a lower temperature"
         )
+    if config.gpus.actor and config.num_ranks != config.gpus.actor:
+        raise ConfigError(
+            f"trainer.ranks={config.trainer.ranks} with gpus.actor={config.gpus.actor}: a GPU "
+            "holds one rank; leave trainer.ranks out"
+        )
     for small, large in (
         ("rollout.min_group", "rollout.group_size"),
         ("agent.max_reply_tokens", "engine.context"),

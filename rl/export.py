@@ -47,7 +47,7 @@ def export(folder: Path, out: Path, step: int | None = None) -> Path:
     """
     from rl import checkpoint
     from rl.config import validate
-    from rl.workers import TrainerHost
+    from rl.trainerhost import TrainerHost
 
     try:
         config = validate(json.loads((folder / "config.json").read_text()))
@@ -66,7 +66,7 @@ def export(folder: Path, out: Path, step: int | None = None) -> Path:
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as made:
         host = TrainerHost(config, folder, Path(made))
         host.start()
-        host.trainer.policy.load_trainable(checkpoint.load_state(chosen[0])["weights"])
+        host.load_weights(str(chosen[0]))
         part = Path(host.export(str(Path(made) / "model")))
         if out.exists():
             out.rename(Path(made) / "replaced")

@@ -10,25 +10,24 @@ import logging
 import secrets
 import shutil
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from agents.episode import Assignment
 from agents.types import Episode, StopReason
 from rl import cluster
-from rl.errors import RlError, RunError, StalledError
+from rl.actors import START_TIMEOUT_S, actor, bounded, called, one_line, quietly
+from rl.errors import RlError, StalledError
+from rl.rankgroup import RankGroup
 from rl.settings import RunConfig
 from rl.types import Sample, StepMetrics
-from rl.workers import PolicyAddress, PolicyHost, RolloutWorker, Serving, TrainerHost
+from rl.workers import PolicyAddress, PolicyHost, RolloutWorker, Serving
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
-START_TIMEOUT_S = 300.0
-STEP_TIMEOUT_S = 1800.0
 LOAD_TIMEOUT_S = 300.0
 MEMORY_NEEDED = 3 << 30  # bytes in memory for publications: three of a 135M model, and some
 PATIENCE_S = 600.0  # for an episode, beyond the agent's own time: set-up and waiting for replies
@@ -136,24 +135,20 @@ class RayFleet:
     async def _start(self) -> None:
         await cluster.connect(self.config.ray.address)
         await self._start_policy(self.serving.port)
-        self._trainer = _actor(TrainerHost, name=f"{self.run_id}-trainer").remote(
-            self.config, self.folder, self.publish_folder
-        )
+        self._trainer = RankGroup(self.config, self.run_id, self.folder, self.publish_folder)
         for _ in range(self.num_workers):
             self._start_worker()
-        await _called(
-            self._trainer.start.remote(), START_TIMEOUT_S, "the trainer to load the model"
-        )
+        await self._trainer.start()
         for worker in list(self._workers.values()):
-            await _called(worker.ping.remote(), START_TIMEOUT_S, "a rollout worker to start")
+            await called(worker.ping.remote(), START_TIMEOUT_S, "a rollout worker to start")
 
     async def __aexit__(self, *_: object) -> None:
         for worker in self._workers.values():
-            await _quietly(worker.close.remote(), 60.0)
+            await quietly(worker.close.remote(), 60.0)
         if self._client is not None:
             await self._client.close()
         if self._policy is not None:
-            await _quietly(self._policy.close.remote(), 20.0)
+            await quietly(self._policy.close.remote(), 20.0)
         await asyncio.get_running_loop().run_in_executor(None, self._shutdown)
 
     async def play(self, assignment: Assignment, *, demonstrate: bool = False) -> Episode:
@@ -180,29 +175,29 @@ class RayFleet:
         method = worker.demonstrate if demonstrate else worker.play
         limit = self.config.agent.time_limit_s + PATIENCE_S
         try:
-            episode: Episode = await _bounded(method.remote(assignment), limit, "an episode")
+            episode: Episode = await bounded(method.remote(assignment), limit, "an episode")
             return episode
         except RayActorError as error:
             await self._replace_worker(name)
-            return assignment.record(StopReason.WORKER_LOST, error=_one_line(error))
+            return assignment.record(StopReason.WORKER_LOST, error=one_line(error))
         except StalledError as error:
-            return assignment.record(StopReason.WORKER_LOST, error=_one_line(error))
+            return assignment.record(StopReason.WORKER_LOST, error=one_line(error))
         except RayError as error:
-            return assignment.record(StopReason.ENV_ERROR, error=_one_line(error))
+            return assignment.record(StopReason.ENV_ERROR, error=one_line(error))
 
     async def step(self, samples: Sequence[Sample], version: int) -> StepMetrics:
         """Take a policy-gradient step on the trainer."""
-        return await self._trainer_call("step", samples, version)  # type: ignore[no-any-return]
+        return await self._trainer.call("step", samples, version)  # type: ignore[no-any-return]
 
     async def imitate(self, samples: Sequence[Sample]) -> StepMetrics:
         """Take a supervised step on the trainer."""
-        return await self._trainer_call("imitate", samples)  # type: ignore[no-any-return]
+        return await self._trainer.call("imitate", samples)  # type: ignore[no-any-return]
 
     async def publish(self, version: int) -> dict[str, float]:
         """Write, load, switch; requests in flight wait and go on."""
         from serving.errors import PolicyError
 
-        path, write_s = await self._trainer_call("publish", version)
+        path, write_s = await self._trainer.call("publish", version)
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
@@ -216,19 +211,19 @@ class RayFleet:
 
     async def forget_moments(self) -> None:
         """Start the optimiser afresh."""
-        await self._trainer_call("forget_moments")
+        await self._trainer.call("forget_moments")
 
     async def save(self, step: int, version: int, warmed: bool) -> str:
         """Write a checkpoint."""
-        return str(await self._trainer_call("save", step, version, warmed))
+        return str(await self._trainer.call("save", step, version, warmed))
 
     async def load(self, checkpoint: str) -> None:
         """Continue from a checkpoint."""
-        await self._trainer_call("load", checkpoint)
+        await self._trainer.call("load", checkpoint)
 
     async def export(self, folder: str) -> str:
         """Write the trained model."""
-        return str(await self._trainer_call("export", folder))
+        return str(await self._trainer.call("export", folder))
 
     async def score(
         self, token_ids: Sequence[Sequence[int]], temperature: float
@@ -268,10 +263,10 @@ class RayFleet:
         self._generation += 1
         first = self._client is None
         serving = replace(self.serving, port=port, held=self.serving.held and first)
-        self._policy = _actor(PolicyHost, name=f"{self.run_id}-policy-{self._generation}").remote(
+        self._policy = actor(PolicyHost, name=f"{self.run_id}-policy-{self._generation}").remote(
             self.config, serving
         )
-        base_url = await _called(
+        base_url = await called(
             self._policy.start.remote(), START_TIMEOUT_S, "the policy server to start"
         )
         self.address = PolicyAddress(str(base_url), self.serving.api_key)
@@ -283,7 +278,7 @@ class RayFleet:
 
     async def _load_weights(self, path: str, version: int) -> None:
         call = self._client.load_weights(Path(path), version)
-        await _bounded(call, LOAD_TIMEOUT_S, "the policy server to load weights")
+        await bounded(call, LOAD_TIMEOUT_S, "the policy server to load weights")
 
     async def _revive_policy(self) -> None:
         """Start the policy server again if it is dead; leave a living one alone."""
@@ -291,14 +286,14 @@ class RayFleet:
 
         policy = self._policy
         try:
-            await _bounded(policy.address.remote(), 60.0, "the policy server to answer")
+            await bounded(policy.address.remote(), 60.0, "the policy server to answer")
         except RayActorError as error:
             if policy is self._policy:
-                log.warning("the policy server died (%s); starting it again", _one_line(error))
+                log.warning("the policy server died (%s); starting it again", one_line(error))
                 try:
                     await self._start_policy(urlsplit(self.address.base_url).port or 0)
                 except (RlError, RayActorError) as failure:
-                    log.warning("it could not be started again: %s", _one_line(failure))
+                    log.warning("it could not be started again: %s", one_line(failure))
         except StalledError as error:
             log.warning("%s", error)
 
@@ -306,7 +301,7 @@ class RayFleet:
         self._generation += 1
         name = f"w{self._generation}"
         slots = self.config.rollout.episodes_per_worker
-        self._workers[name] = _actor(
+        self._workers[name] = actor(
             RolloutWorker, name=f"{self.run_id}-{name}", max_concurrency=slots + 4
         ).remote(self.config, self.run_id, name, self.address)
         self._load[name] = 0
@@ -331,56 +326,6 @@ class RayFleet:
             bool(self._load) and min(self._load.values()) < self.config.rollout.episodes_per_worker
         )
 
-    async def _trainer_call(self, method: str, *arguments: Any) -> Any:
-        call = getattr(self._trainer, method).remote(*arguments)
-        return await _called(call, STEP_TIMEOUT_S, f"the trainer's {method}")
-
-
-def _actor(cls: type, **options: Any) -> Any:
-    import ray
-
-    return ray.remote(num_cpus=0, max_restarts=0)(cls).options(
-        runtime_env={"env_vars": {"OMP_WAIT_POLICY": "PASSIVE"}}, **options
-    )
-
-
-async def _bounded(ref: Awaitable[T], timeout_s: float, what: str) -> T:
-    """Await a Ray call. Raises ``StalledError`` naming what was waited for."""
-    try:
-        return await asyncio.wait_for(asyncio.ensure_future(ref), timeout_s)
-    except TimeoutError:
-        raise StalledError(f"waited {timeout_s:.0f} s for {what}") from None
-
-
-async def _called(ref: Awaitable[T], timeout_s: float, what: str) -> T:
-    """Await a call whose failure ends the run, and raise its first cause.
-
-    Raises:
-        StalledError: no answer in time.
-        RunError: the actor died, or its method failed by an error that users need not know.
-    """
-    from ray.exceptions import RayActorError, RayTaskError
-
-    from serving.errors import ModelError
-
-    try:
-        return await _bounded(ref, timeout_s, what)
-    except RayTaskError as error:
-        cause = error.cause if isinstance(error.cause, Exception) else error
-        if isinstance(cause, ModelError | RlError):
-            raise cause from error
-        raise RunError(f"while waiting for {what}: {_one_line(cause)}") from cause
-    except RayActorError as error:
-        raise RunError(f"an actor died; waited for {what}: {_one_line(error)}") from error
-
-
-async def _quietly(ref: Awaitable[Any], timeout_s: float) -> None:
-    """Await a closing call; what fails on the way out is logged, not raised."""
-    try:
-        await _bounded(ref, timeout_s, "an actor to close")
-    except Exception as error:
-        log.debug("closing: %s", error)
-
 
 def _publish_folder(run_id: str, folder: Path, one_machine: bool) -> Path:
     """Weights for the engine go through memory where trainer and engine share one that has room;
@@ -395,8 +340,3 @@ def _publish_folder(run_id: str, folder: Path, one_machine: bool) -> Path:
     if shutil.disk_usage(memory).free < MEMORY_NEEDED:
         return folder / "publication"
     return memory / f"clawgym-{run_id}"
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:400]}"

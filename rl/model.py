@@ -1,37 +1,22 @@
 """The policy as the trainer holds it: a causal language model from a local folder, fp32 master
-weights, optional LoRA, and log-probs of chosen tokens of a packed batch.
+weights, optional LoRA, whole or a shard of it.
 
-Logits exist only where loss is, a chunk at a time: [tokens × vocabulary] is never whole.
-Left out: losses and the optimiser (``rl.trainer``), serving (``serving.embedded.engine``).
+Left out: what it computes (``rl.scorer``), losses and the optimiser (``rl.trainer``), serving
+(``serving.embedded.engine``).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch.utils.checkpoint import checkpoint
 
-from rl import attention
+from rl import attention, sharding
 from rl.errors import RunError
 from rl.packing import PackedBatch
+from rl.ranks import ALONE, Ranks
+from rl.scorer import Scorer, TokenScores
 from rl.settings import LoraConfig
-
-
-@dataclass(frozen=True)
-class TokenScores:
-    """Per trained token of a packed batch: log-prob at the sampler's temperature, and entropy.
-
-    ``topk_QK``: log-probs of the teachers' likeliest tokens, for the tokens that have a row; None
-    without any.
-    """
-
-    logprobs_E: torch.Tensor
-    entropy_E: torch.Tensor
-    topk_QK: torch.Tensor | None = None
 
 
 class Policy:
@@ -41,6 +26,8 @@ class Policy:
         folder: Hugging Face layout.
         lora: adapters on all linear layers when enabled, else every weight is trained.
         logit_chunk: rows whose logits exist at once.
+        device: of its weights.
+        ranks: that hold it together; then every method that touches weights is called by all.
     """
 
     def __init__(
@@ -50,25 +37,19 @@ class Policy:
         logit_chunk: int = 512,
         activation_checkpointing: bool = False,
         device: str = "cpu",
+        ranks: Ranks = ALONE,
     ) -> None:
-        from transformers import AutoModelForCausalLM
-        from transformers.utils import logging as transformers_logging
-
-        transformers_logging.disable_progress_bar()
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, attn_implementation=attention.register()
-        )
-        if activation_checkpointing:
-            _recompute_activations(model)
-        self.lora = lora
-        self.logit_chunk = logit_chunk
-        self.device = device
-        if lora.enabled:
-            model = _with_adapters(model, lora)
-        self.model: Any = model.to(device)
+        self.lora, self.logit_chunk, self.device, self.ranks = lora, logit_chunk, device, ranks
+        self.scorer = Scorer(self._load(folder, activation_checkpointing), logit_chunk, device)
+        sharding.shard(self.scorer, self.scorer.backbone().layers, ranks)
         self.model.train()
-        self._reference: Any = None
+        self._reference: Scorer | None = None
         self.shares_prefixes = not is_recurrent(self.model.config)
+
+    @property
+    def model(self) -> Any:
+        """The Hugging Face model, in its wrapper of adapters if it has them."""
+        return self.scorer.model
 
     @property
     def trainable(self) -> list[torch.nn.Parameter]:
@@ -83,9 +64,8 @@ class Policy:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights."""
-        found: torch.dtype = next(iter(self.model.parameters())).dtype
-        return found
+        """Of the weights while they compute."""
+        return self.scorer.dtype
 
     @property
     def repeatable(self) -> bool:
@@ -96,8 +76,7 @@ class Policy:
 
     def score(self, batch: PackedBatch) -> TokenScores:
         """Return log-probs and entropies of a batch's trained tokens, with gradients."""
-        hidden_ND = self._hidden(self.model, batch)
-        return self._scores(self._head(self.model), hidden_ND, batch)
+        return self.scorer.score(batch)
 
     @torch.no_grad()
     def reference_logprobs(self, batch: PackedBatch) -> torch.Tensor:
@@ -108,41 +87,34 @@ class Policy:
         """
         if self.lora.enabled:
             with self.model.disable_adapter():
-                hidden_ND = self._hidden(self.model, batch)
-                return self._scores(self._head(self.model), hidden_ND, batch).logprobs_E
+                return self.scorer.score(batch).logprobs_E
         if self._reference is None:
             raise RunError("the KL anchor needs keep_reference() before the first step")
-        hidden_ND = self._hidden(self._reference, batch)
-        return self._scores(self._head(self._reference), hidden_ND, batch).logprobs_E
+        return self._reference.score(batch).logprobs_E
 
     def keep_reference(self, folder: Path) -> None:
         """Freeze a copy of the start policy for the KL anchor (full fine-tuning only)."""
         if self.lora.enabled:
             return
-        frozen = Policy(folder, LoraConfig(), self.logit_chunk, device=self.device)
-        self._reference = frozen.model.eval().requires_grad_(False)
+        frozen = Policy(folder, LoraConfig(), self.logit_chunk, False, self.device, self.ranks)
+        self._reference = frozen.scorer.eval().requires_grad_(False)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Return the full weights under their Hugging Face names, adapters merged in."""
-        if not self.lora.enabled:
-            state = self.model.state_dict()
-            tied = getattr(self.model.config, "tie_word_embeddings", False)
-            return {k: v for k, v in state.items() if not (tied and k == "lm_head.weight")}
-        with _merged(self.model):
-            base = self.model.get_base_model()
-            tied = getattr(base.config, "tie_word_embeddings", False)
-            return {
-                name.replace(".base_layer", ""): tensor.detach().clone()
-                for name, tensor in base.state_dict().items()
-                if "lora_" not in name and not (tied and name == "lm_head.weight")
-            }
+        """Return the full weights under their Hugging Face names, adapters merged in; empty on
+        ranks that do not write."""
+        tied = getattr(self.model.config, "tie_word_embeddings", False)
+        found = {}
+        for name, tensor in self._whole():
+            if self.ranks.first and not (tied and name == "lm_head.weight"):
+                found[name] = tensor if self.ranks.size == 1 else tensor.cpu()
+        return found
 
     def trainable_state(self) -> dict[str, torch.Tensor]:
-        """Return the trained parameters by name, as views."""
+        """Return the trained parameters by name, as views; of a shard, its parts."""
         return {n: p.detach() for n, p in self.model.named_parameters() if p.requires_grad}
 
     def load_trainable(self, state: dict[str, torch.Tensor]) -> None:
-        """Copy back what ``trainable_state`` gave.
+        """Copy back what ``trainable_state`` gave, whole or in parts cut alike.
 
         Raises:
             RunError: other names or shapes.
@@ -153,87 +125,65 @@ class Policy:
             raise RunError(f"checkpoint and model differ in {odd}: was lora or model changed?")
         with torch.no_grad():
             for name, tensor in state.items():
-                own[name].copy_(tensor)
+                own[name].copy_(sharding.as_part_of(own[name], tensor))
 
-    def save_pretrained(self, folder: Path) -> None:
-        """Write the merged model in Hugging Face layout (weights and configuration)."""
-        if not self.lora.enabled:
-            self.model.save_pretrained(folder)
-            return
+    def exporter(self) -> Callable[[Path], object]:
+        """Return what writes the merged model into a folder, in Hugging Face layout (weights and
+        configuration); all ranks ask, the first one writes."""
+        if not self.lora.enabled and self.ranks.size == 1:
+            write: Callable[[Path], object] = self.model.save_pretrained
+            return write
         from safetensors.torch import save_file
 
-        state = {k: v.contiguous() for k, v in self.weights().items()}
-        self.model.get_base_model().config.save_pretrained(folder)
-        save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+        state = {k: v.cpu().contiguous() for k, v in self.weights().items()}
+        config = self.scorer.base().config
+
+        def write_merged(folder: Path) -> None:
+            config.save_pretrained(folder)
+            save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+
+        return write_merged
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write the merged model; see ``exporter``."""
+        write = self.exporter()
+        if self.ranks.first:
+            write(folder)
 
     # ------------------------------------------------------------- inside
 
-    def _backbone(self, model: Any) -> Any:
-        base = (
-            model.get_base_model() if self.lora.enabled and hasattr(model, "peft_config") else model
+    def _load(self, folder: Path, activation_checkpointing: bool) -> Any:
+        from transformers import AutoModelForCausalLM
+        from transformers.utils import logging as transformers_logging
+
+        transformers_logging.disable_progress_bar()
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation=attention.register()
         )
-        return base.get_decoder() if hasattr(base, "get_decoder") else base.model
+        if activation_checkpointing:
+            _recompute_activations(model)
+        if self.lora.enabled:
+            model = _with_adapters(model, self.lora)
+        # shards are moved as they are cut, one layer at a time
+        return model if self.ranks.size > 1 else model.to(self.device)
 
-    def _head(self, model: Any) -> torch.Tensor:
-        base = model.get_base_model() if hasattr(model, "peft_config") else model
-        weight: torch.Tensor = base.get_output_embeddings().weight
-        return weight
+    def _whole(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield every tensor of the model, one after the other, put together from its parts."""
+        state = self.scorer.base().state_dict()
+        for name, tensor in state.items():
+            if ".lora_" in name:
+                continue
+            full = sharding.whole(tensor.detach())
+            if name.endswith(".base_layer.weight"):
+                full = full + self._adapter(name.removesuffix(".base_layer.weight"), state)
+            yield name.replace(".base_layer", ""), full
 
-    def _hidden(self, model: Any, batch: PackedBatch) -> torch.Tensor:
-        """Run the backbone over the tree; [N, hidden]."""
-        tree = attention.Tree(batch.blocks, batch.positions_N, self.device, self.dtype)
-        output = self._backbone(model)(
-            input_ids=torch.from_numpy(batch.token_ids_N)[None].to(self.device),
-            position_ids=torch.from_numpy(batch.positions_N)[None].to(self.device),
-            attention_mask=None,
-            use_cache=False,
-            tree=tree,
+    def _adapter(self, layer: str, state: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Return what a layer's adapter adds to its weights."""
+        up, down = (
+            sharding.whole(state[f"{layer}.lora_{part}.default.weight"].detach()) for part in "BA"
         )
-        hidden: torch.Tensor = output.last_hidden_state[0]
-        return hidden
-
-    def _scores(
-        self, head_VD: torch.Tensor, hidden_ND: torch.Tensor, batch: PackedBatch
-    ) -> TokenScores:
-        keys = np.stack([batch.source_E.astype(np.float64), batch.temperature_E])
-        rows, inverse_E = np.unique(keys, axis=1, return_inverse=True)
-        source_R = torch.from_numpy(rows[0].astype(np.int64)).to(self.device)
-        temperature_R = torch.from_numpy(rows[1]).to(hidden_ND)
-        row_E = torch.from_numpy(np.asarray(inverse_E).reshape(-1)).to(self.device)
-        target_E = torch.from_numpy(batch.target_E).to(self.device)
-        row_Q, ids_QK = self._topk(batch, row_E)
-        logprobs_E = hidden_ND.new_zeros(len(target_E))
-        entropy_E = hidden_ND.new_zeros(len(target_E))
-        topk_QK = hidden_ND.new_zeros(ids_QK.shape)
-        for start in range(0, len(source_R), self.logit_chunk):
-            end = start + self.logit_chunk
-            here_E = ((row_E >= start) & (row_E < end)).nonzero()[:, 0]
-            here_Q = ((row_Q >= start) & (row_Q < end)).nonzero()[:, 0]
-            chunk = (
-                hidden_ND[source_R[start:end]],
-                head_VD,
-                temperature_R[start:end],
-                (row_E[here_E] - start, target_E[here_E]),
-                (row_Q[here_Q] - start, ids_QK[here_Q]),
-            )
-            if len(source_R) > self.logit_chunk and torch.is_grad_enabled():
-                logprobs, entropy, topk = checkpoint(_chunk_scores, *chunk, use_reentrant=False)
-            else:
-                logprobs, entropy, topk = _chunk_scores(*chunk)
-            logprobs_E = logprobs_E.index_put((here_E,), logprobs)
-            entropy_E[here_E] = entropy
-            if len(row_Q):
-                topk_QK = topk_QK.index_put((here_Q,), topk)
-        return TokenScores(logprobs_E, entropy_E, topk_QK if len(row_Q) else None)
-
-    def _topk(self, batch: PackedBatch, row_E: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the logit row and the wanted tokens of every token with a teacher's top-K."""
-        if batch.topk is None:
-            none = torch.zeros(0, dtype=torch.int64, device=self.device)
-            return none, none.reshape(0, 1)
-        with_E = np.flatnonzero(batch.topk_E >= 0)
-        ids_QK = torch.from_numpy(batch.topk.token_ids_TK[batch.topk_E[with_E]]).to(self.device)
-        return row_E[torch.from_numpy(with_E).to(self.device)], ids_QK
+        return (up @ down) * (self.lora.alpha / self.lora.rank)
 
 
 def _recompute_activations(model: Any) -> None:
@@ -250,27 +200,6 @@ def is_recurrent(config: Any) -> bool:
     return bool(kinds - {"full_attention", "sliding_attention"})
 
 
-Wanted = tuple[torch.Tensor, torch.Tensor]  # rows of the chunk, and token ids at them
-
-
-def _chunk_scores(
-    hidden_RD: torch.Tensor,
-    head_VD: torch.Tensor,
-    temperature_R: torch.Tensor,
-    targets_E: Wanted,
-    topk_Q: Wanted,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    row_E, target_E = targets_E
-    row_Q, ids_QK = topk_Q
-    logits_RV = hidden_RD @ head_VD.T / temperature_R[:, None]
-    norm_R = torch.logsumexp(logits_RV, dim=-1)
-    logprobs_E = logits_RV[row_E, target_E] - norm_R[row_E]
-    topk_QK = logits_RV[row_Q[:, None], ids_QK] - norm_R[row_Q, None]
-    with torch.no_grad():
-        entropy_R = norm_R - (torch.softmax(logits_RV, -1) * logits_RV).sum(-1)
-    return logprobs_E, entropy_R[row_E], topk_QK
-
-
 def _with_adapters(model: Any, lora: LoraConfig) -> Any:
     from peft import LoraConfig as PeftConfig
     from peft import get_peft_model
@@ -281,25 +210,3 @@ def _with_adapters(model: Any, lora: LoraConfig) -> Any:
             r=lora.rank, lora_alpha=lora.alpha, target_modules="all-linear", task_type="CAUSAL_LM"
         ),
     )
-
-
-@contextmanager
-def _merged(model: Any) -> Iterator[None]:
-    """Merge adapters into the base weights for the time of the block.
-
-    The base weights are restored from a copy: unmerging by subtraction would drift.
-    """
-    kept = {
-        name: parameter.detach().clone()
-        for name, parameter in model.named_parameters()
-        if name.endswith("base_layer.weight")
-    }
-    model.merge_adapter()
-    try:
-        yield
-    finally:
-        model.unmerge_adapter()
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if name in kept:
-                    parameter.copy_(kept[name])

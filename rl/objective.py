@@ -14,9 +14,9 @@ import torch
 
 from rl import losses
 from rl.methodsettings import AlgorithmConfig
-from rl.model import TokenScores
 from rl.offpolicy import Correction
 from rl.packing import PackedBatch
+from rl.scorer import TokenScores
 from rl.types import TERMS, BoolArray, FloatArray, IntArray, Sample, Term
 
 Normaliser = dict[Term, FloatArray]
@@ -38,6 +38,24 @@ class Tally:
     def loss(self) -> float:
         """The whole loss."""
         return sum(self.terms.values())
+
+    @classmethod
+    def merge(cls, parts: "Sequence[tuple[Sequence[int], Tally]]") -> "Tally":
+        """Return what ranks added up together, from the micro-batches each has computed; the order
+        of micro-batches is restored."""
+        merged = cls()
+        arrays: dict[int, tuple[BoolArray, FloatArray]] = {}
+        for order, part in parts:
+            for term, value in part.terms.items():
+                merged.terms[term] = merged.terms.get(term, 0.0) + value
+            merged.kl_to_start += part.kl_to_start
+            merged.entropy_sum += part.entropy_sum
+            merged.clipped += part.clipped
+            merged.ratio_max = max(merged.ratio_max, part.ratio_max)
+            arrays |= dict(zip(order, zip(part.keep_E, part.gap_E, strict=True), strict=True))
+        merged.keep_E = [arrays[index][0] for index in sorted(arrays)]
+        merged.gap_E = [arrays[index][1] for index in sorted(arrays)]
+        return merged
 
 
 def normalisers(

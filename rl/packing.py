@@ -111,6 +111,22 @@ def pack(samples: Sequence[Sample], token_budget: int, share: bool = True) -> li
     Raises:
         SampleError: a sample's first token carries loss, or a distilled one has no teacher.
     """
+    return [_flatten(samples, members) for members in _cuts(samples, token_budget, share)]
+
+
+def share_of(samples: Sequence[Sample], token_budget: int, ranks: int) -> int:
+    """Return the least budget at which a step has one micro-batch for each rank, if that is less
+    than ``token_budget``: none of them shall wait while another computes all of it."""
+    if ranks == 1:
+        return token_budget
+    share = max(1, -(-num_distinct(samples) // ranks))
+    while share < token_budget and len(_cuts(samples, share, True)) > ranks:
+        share += share // 8 + 1  # prompts that are cut apart are computed twice, groups are uneven
+    return min(token_budget, share)
+
+
+def _cuts(samples: Sequence[Sample], token_budget: int, share: bool) -> list[list[int]]:
+    """Return the indices of each micro-batch's samples."""
     cuts: list[list[int]] = []
     tree, members = _Tree(), list[int]()
     for group in _by_group(samples):
@@ -128,7 +144,7 @@ def pack(samples: Sequence[Sample], token_budget: int, share: bool = True) -> li
             members.append(index)
     if members:
         cuts.append(members)
-    return [_flatten(samples, members) for members in cuts]
+    return cuts
 
 
 def num_distinct(samples: Iterable[Sample]) -> int:

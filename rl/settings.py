@@ -97,12 +97,26 @@ class LoraConfig(Section):
     alpha: float = Field(32.0, gt=0, description="scale is alpha / r")
 
 
+class GpusConfig(Section):
+    """Which shares of the GPUs do what; 0: that part runs on the CPU, or is served elsewhere."""
+
+    actor: int = Field(0, ge=0, description="GPUs of the trainer, one rank each")
+
+
 class TrainerConfig(Section):
     """How the batch is computed."""
 
+    ranks: int | None = Field(
+        None,
+        ge=1,
+        description="processes that share the policy (FSDP2); default: one per GPU of gpus.actor, "
+        "else 1",
+    )
     token_budget: int = Field(1024, ge=64, description="distinct tokens per micro-batch")
     logit_chunk: int = Field(512, ge=1, description="positions whose logits exist at once")
-    threads: int | None = Field(None, ge=1, description="CPU threads; default: all cores")
+    threads: int | None = Field(
+        None, ge=1, description="CPU threads of a rank; default: its share of all cores"
+    )
     activation_checkpointing: bool = Field(False, description="recompute to save memory")
     recompute_old: Literal["auto", "always", "never"] = Field(
         "auto",
@@ -231,6 +245,7 @@ class RunConfig(Section):
     optim: OptimConfig = OptimConfig()
     lora: LoraConfig = LoraConfig()
     trainer: TrainerConfig = TrainerConfig()
+    gpus: GpusConfig = GpusConfig()
     guards: GuardsConfig = GuardsConfig()
     warmstart: WarmstartConfig = WarmstartConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
@@ -239,3 +254,8 @@ class RunConfig(Section):
     chat: ChatConfig = ChatConfig()
     judge: JudgeConfig = JudgeConfig()
     ray: RayConfig = RayConfig()
+
+    @property
+    def num_ranks(self) -> int:
+        """Processes that share the policy in training."""
+        return self.trainer.ranks or max(1, self.gpus.actor)

@@ -3,27 +3,29 @@
 A batch is packed into prefix trees, each micro-batch adds its share of the gradient, and one AdamW
 step follows. Token weights are computed over the whole batch first, so micro-batching, packing and
 order change nothing but rounding. Demonstrations, episodes and chat turns travel in one batch: what
-a token does is in its weights. Left out: where samples come from (``rl.algorithms``), what the loss
-is (``rl.objective``), how weights reach the engine (``serving.weights``), what is kept on disk
-(``rl.checkpoint``).
+a token does is in its weights. Of several ranks each computes its share of the micro-batches; all
+see the same numbers and decide alike. Left out: where samples come from (``rl.algorithms``), what
+the loss is (``rl.objective``), how weights reach the engine (``serving.weights``), what is kept on
+disk (``rl.checkpoint``, ``rl.sharded``).
 """
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from rl import objective, offpolicy
+from rl import objective, offpolicy, sharding
 from rl.errors import DivergedError, MismatchError, SampleError
 from rl.guards import Guards
 from rl.methodsettings import AlgorithmConfig
 from rl.model import Policy
 from rl.objective import Tally
-from rl.packing import PackedBatch, pack
+from rl.packing import PackedBatch, pack, share_of
+from rl.ranks import ALONE, Ranks, share_out
 from rl.settings import GuardsConfig, LoraConfig, OptimConfig, TrainerConfig
 from rl.types import BoolArray, Sample, StepMetrics
 
@@ -36,6 +38,7 @@ class Trainer:
         algorithm, optim, trainer, lora, guards: sections of the configuration. With ``kl_coef`` > 0
             and full fine-tuning a frozen copy of the start policy is held for the anchor.
         seed: of adapters' initialisation.
+        ranks: that share the policy; all make the same calls with the same arguments.
     """
 
     def __init__(
@@ -47,11 +50,15 @@ class Trainer:
         lora: LoraConfig,
         seed: int = 0,
         guards: GuardsConfig | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         torch.manual_seed(seed)
         if trainer.threads is not None:
             torch.set_num_threads(trainer.threads)
-        self.policy = Policy(folder, lora, trainer.logit_chunk, trainer.activation_checkpointing)
+        self.ranks = ranks
+        self.policy = Policy(
+            folder, lora, trainer.logit_chunk, trainer.activation_checkpointing, ranks.device, ranks
+        )
         if algorithm.kl_coef > 0:
             self.policy.keep_reference(folder)
         self.algorithm, self.optim, self.config = algorithm, optim, trainer
@@ -95,16 +102,15 @@ class Trainer:
         """
         started = time.monotonic()
         usable, counts = self._usable(samples)
-        batches = pack(usable, self.config.token_budget, self.policy.shares_prefixes)
+        budget = share_of(usable, self.config.token_budget, self.ranks.size)
+        batches = pack(usable, budget, self.policy.shares_prefixes)
         if not batches:
             counts |= {"trained_tokens": 0.0, "seconds": time.monotonic() - started}
             return StepMetrics(counts)
         try:
             tally = self._accumulate(batches, usable, version)
             values = {"gradient_s": time.monotonic() - started}
-            norm = float(
-                torch.nn.utils.clip_grad_norm_(self.policy.trainable, self.optim.max_grad_norm)
-            )
+            norm = sharding.clip(self.policy.trainable, self.optim.max_grad_norm)
             values |= _values(tally, batches, version) | self.guards.measure(usable)
             values |= counts | {"grad_norm": norm}
             self._refuse(values, tally, batches, version)
@@ -118,7 +124,8 @@ class Trainer:
         return StepMetrics(values | {"lr": rate, "seconds": time.monotonic() - started})
 
     def state(self) -> dict[str, Any]:
-        """Return weights, optimiser, schedule and random state, for ``rl.checkpoint``."""
+        """Return weights, optimiser, schedule and random state, for ``rl.checkpoint``; of a shard,
+        its parts."""
         return {
             "weights": self.policy.trainable_state(),
             "optimizer": self.optimizer.state_dict(),
@@ -128,16 +135,27 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Continue from ``state``.
+        """Continue from ``state``, whole or in parts cut alike.
 
         Raises:
             RunError: it belongs to another model.
         """
         self.policy.load_trainable(state["weights"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        moments = {
+            index: {key: self._cut(index, value) for key, value in values.items()}
+            for index, values in state["optimizer"]["state"].items()
+        }
+        self.optimizer.load_state_dict({**state["optimizer"], "state": moments})
         self.step_index = int(state["step_index"])
         torch.set_rng_state(state["rng"])
         self.guards.load_state(state.get("guards", {}))
+
+    def _cut(self, index: int, value: Any) -> Any:
+        """Return this rank's part of an optimiser's number of a parameter."""
+        parameter = self.policy.trainable[index]
+        if not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
+            return value
+        return sharding.as_part_of(parameter, value)
 
     # ------------------------------------------------------------- inside
 
@@ -167,19 +185,18 @@ class Trainer:
         Which tokens are masked is known after a forward only. Where some are, the gradient is made
         again with normalisers that leave them out: what is masked must not dilute.
         """
-        before: list[torch.Tensor | None] = [None] * len(batches)
+        before: dict[int, torch.Tensor] = {}
         masks: list[BoolArray] | None = None
         if self._needs_forward():
-            scored = [self._before(batch) for batch in batches]
-            before = list(scored)
-            masks = [
-                offpolicy.correct(batch, score_E, version, self.config).keep_E
-                for batch, score_E in zip(batches, scored, strict=True)
-            ]
+            before, masks = self._score_before(batches, version)
         tally = self._pass(batches, samples, version, before, masks)
         if masks is None and not offpolicy.all_kept(tally.keep_E):
             tally = self._pass(batches, samples, version, before, tally.keep_E)
         return tally
+
+    def _turns(self, batches: Sequence[PackedBatch]) -> list[int | None]:
+        """Return this rank's micro-batches; None where it takes part without one."""
+        return share_out([batch.num_nodes for batch in batches], self.ranks.size)[self.ranks.rank]
 
     def _needs_forward(self) -> bool:
         """Whether π_old takes a forward of its own: asked for, or dropout changes the first."""
@@ -188,45 +205,57 @@ class Trainer:
         )
 
     @torch.no_grad()
-    def _before(self, batch: PackedBatch) -> torch.Tensor:
+    def _score_before(
+        self, batches: Sequence[PackedBatch], version: int
+    ) -> tuple[dict[int, torch.Tensor], list[BoolArray]]:
+        """Return log-probs of this rank's tokens before the step, and what of all is kept."""
+        scored: dict[int, torch.Tensor] = {}
         self.policy.model.eval()
         try:
-            return self.policy.score(batch).logprobs_E
+            for index in self._turns(batches):
+                score_E = self.policy.score(batches[index or 0]).logprobs_E
+                if index is not None:
+                    scored[index] = score_E
         finally:
             self.policy.model.train()
+        kept = {
+            index: offpolicy.correct(batches[index], score_E, version, self.config).keep_E
+            for index, score_E in scored.items()
+        }
+        together = {i: keep_E for part in self.ranks.gather(kept) for i, keep_E in part.items()}
+        return scored, [together[index] for index in range(len(batches))]
 
     def _pass(
         self,
         batches: Sequence[PackedBatch],
         samples: Sequence[Sample],
         version: int,
-        before: Sequence[torch.Tensor | None],
+        before: Mapping[int, torch.Tensor],
         masks: Sequence[BoolArray] | None,
     ) -> Tally:
-        tally = Tally()
+        tally, done = Tally(), list[int]()
         self.optimizer.zero_grad(set_to_none=True)
         shares = objective.normalisers(batches, samples, masks, self.algorithm)
-        for batch, share, before_E in zip(batches, shares, before, strict=True):
+        asks = [_lacks_reference(batch) for batch in batches]
+        for index in self._turns(batches):
+            batch = batches[index or 0]
+            # ranks gather weights together: where one asks the reference, all do
+            asked = any(asks) if self.ranks.size > 1 else asks[index or 0]
+            reference_E = self.policy.reference_logprobs(batch) if asked else None
             scores = self.policy.score(batch)
-            known_E = scores.logprobs_E.detach() if before_E is None else before_E
-            correction = offpolicy.correct(batch, known_E, version, self.config)
-            loss = objective.loss(
-                scores, batch, correction, self._anchor(batch), share, self.algorithm, tally
-            )
+            if index is None:
+                loss = scores.logprobs_E.sum() * 0.0
+            else:
+                known_E = before.get(index, scores.logprobs_E.detach())
+                correction = offpolicy.correct(batch, known_E, version, self.config)
+                anchor_E = _anchor(batch, scores.logprobs_E, reference_E)
+                loss = objective.loss(
+                    scores, batch, correction, anchor_E, shares[index], self.algorithm, tally
+                )
+                done.append(index)
+            loss = loss * self.ranks.size  # gradients are averaged over ranks
             loss.backward()  # type: ignore[no-untyped-call]
-        return tally
-
-    def _anchor(self, batch: PackedBatch) -> torch.Tensor | None:
-        """Return the start policy's log-probs: the recorded ones, else by a forward; None where no
-        token is anchored."""
-        anchored_E = batch.weight_E["kl"] != 0
-        if not anchored_E.any():
-            return None
-        recorded_E = torch.from_numpy(batch.ref_E).to(self.policy.device, self.policy.dtype)
-        missing_E = torch.isnan(recorded_E)
-        if not bool(missing_E[torch.from_numpy(anchored_E)].any()):
-            return torch.nan_to_num(recorded_E)
-        return torch.where(missing_E, self.policy.reference_logprobs(batch), recorded_E)
+        return Tally.merge(self.ranks.gather((done, tally)))
 
     def _refuse(
         self, values: dict[str, float], tally: Tally, batches: Sequence[PackedBatch], version: int
@@ -243,6 +272,24 @@ class Trainer:
         if len(keep_E) == values["trained_tokens"] and not keep_E.any():
             raise MismatchError(f"all {len(keep_E)} tokens of the batch are masked as off-policy")
         self.guards.check(values)
+
+
+def _lacks_reference(batch: PackedBatch) -> bool:
+    """Whether an anchored token has no recorded log-prob of the start policy."""
+    return bool((np.isnan(batch.ref_E) & (batch.weight_E["kl"] != 0)).any())
+
+
+def _anchor(
+    batch: PackedBatch, like_E: torch.Tensor, reference_E: torch.Tensor | None
+) -> torch.Tensor | None:
+    """Return the start policy's log-probs: the recorded ones, else those of its forward; None where
+    no token is anchored."""
+    if not (batch.weight_E["kl"] != 0).any():
+        return None
+    recorded_E = torch.from_numpy(batch.ref_E).to(like_E)
+    if reference_E is None:
+        return torch.nan_to_num(recorded_E)
+    return torch.where(torch.isnan(recorded_E), reference_E, recorded_E)
 
 
 def _policy_tokens(

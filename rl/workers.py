@@ -1,4 +1,5 @@
-"""What runs inside Ray actors: rollout workers, the trainer's host, the policy's host.
+"""What runs inside Ray actors: rollout workers and the policy's host. The trainer's:
+``rl.trainerhost``.
 
 Plain classes that tests use without Ray; ``rl.fleet`` wraps them. Each owns its resources and gives
 them back in ``close``.
@@ -6,10 +7,7 @@ them back in ``close``.
 
 import asyncio
 import logging
-import os
-import shutil
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,11 +21,10 @@ from agents.scripted import ScriptedPolicy
 from agents.types import Episode
 from rl.settings import RunConfig
 from rl.space import writing
-from rl.types import Sample, StepMetrics
+from rl.trainerhost import cores
 
 log = logging.getLogger(__name__)
 
-LEAST_URGENT = 19  # of nice
 LOOPBACK = "127.0.0.1"
 
 
@@ -224,110 +221,3 @@ def _host(config: RunConfig, serving: Serving) -> str:
     import ray
 
     return str(ray.util.get_node_ip_address())
-
-
-def cores() -> int:
-    """Return the cores this process may use. Said outright: Ray limits OpenMP to one thread."""
-    return len(os.sched_getaffinity(0))
-
-
-class TrainerHost:
-    """The trainer with its publications and checkpoints.
-
-    Args:
-        config: of the run.
-        run_folder: where checkpoints go.
-        publish_folder: where weights for the engine go.
-    """
-
-    def __init__(self, config: RunConfig, run_folder: Path, publish_folder: Path) -> None:
-        self.config = config
-        self.checkpoints = run_folder / "checkpoints"
-        self.publish_folder = publish_folder
-        self.trainer: Any = None
-
-    def start(self) -> int:
-        """Load the model; return the number of trained parameters.
-
-        Raises:
-            ModelError: the model cannot be found.
-        """
-        if self.config.env == "chat" and self.config.chat.users == "live":
-            os.nice(LEAST_URGENT)  # before torch starts its threads, which inherit it
-        from rl.trainer import Trainer
-        from serving.models import resolve
-
-        config = self.config
-        self.trainer = Trainer(
-            resolve(config.model),
-            config.algorithm,
-            config.optim,
-            config.trainer.model_copy(update={"threads": config.trainer.threads or cores()}),
-            config.lora,
-            config.seed,
-            config.guards,
-        )
-        return sum(p.numel() for p in self.trainer.policy.trainable)
-
-    def step(self, samples: Sequence[Sample], version: int) -> StepMetrics:
-        """Take a step of the schedule."""
-        result: StepMetrics = self.trainer.step(samples, version=version)
-        return result
-
-    def forget_moments(self) -> None:
-        """Start the optimiser afresh."""
-        self.trainer.forget_moments()
-
-    def imitate(self, samples: Sequence[Sample]) -> StepMetrics:
-        """Take a step at the warm start's learning rate, outside the schedule."""
-        rate = self.config.warmstart.lr
-        result: StepMetrics = self.trainer.step(samples, lr=rate)
-        return result
-
-    def publish(self, version: int) -> tuple[str, float]:
-        """Write the weights for the engine; return their path and the seconds it took."""
-        from serving.weights import publish
-
-        started = time.monotonic()
-        with writing(self.publish_folder):
-            path = publish(self.trainer.policy.weights(), self.publish_folder, version)
-        return str(path), time.monotonic() - started
-
-    def save(self, step: int, version: int, warmed: bool) -> str:
-        """Write a checkpoint."""
-        from rl import checkpoint
-
-        meta = checkpoint.CheckpointMeta(step, version, warmed)
-        keep = self.config.checkpoint.keep
-        return str(checkpoint.save(self.checkpoints, meta, self.trainer.state(), keep))
-
-    def load(self, path: str) -> None:
-        """Continue from a checkpoint."""
-        from rl import checkpoint
-
-        self.trainer.load_state(checkpoint.load_state(Path(path)))
-
-    def export(self, folder: str) -> str:
-        """Write the trained model in Hugging Face layout, tokenizer included; whole or not.
-
-        Raises:
-            NoSpaceError: the disk is full; what was there before is untouched.
-        """
-        from transformers import AutoTokenizer
-
-        from serving.models import resolve
-
-        target = Path(folder)
-        part = target.with_name(f".{target.name}.part")
-        try:
-            with writing(target):
-                shutil.rmtree(part, ignore_errors=True)
-                part.mkdir(parents=True)
-                self.trainer.policy.save_pretrained(part)
-                AutoTokenizer.from_pretrained(resolve(self.config.model)).save_pretrained(part)
-                if target.exists():
-                    shutil.rmtree(target)
-                part.rename(target)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-        return folder

@@ -9,7 +9,7 @@ import torch
 from rl import checkpoint, export
 from rl.checkpoint import CheckpointMeta
 from rl.config import validate
-from rl.workers import TrainerHost
+from rl.trainerhost import TrainerHost
 
 
 def trained(folder: Path, *, lora: bool) -> dict[str, torch.Tensor]:
