@@ -6,6 +6,7 @@ search PACKAGE… [out=FILE]               looks for more pairs of releases
 mutate PACKAGE[@VERSION]… [seed=0] [most=20] [workers=2] [out=FILE]
                                          looks for procedural bugs
 keep FILE                                makes the table of procedural bugs of such a file
+rows [PAIR…] [out=ROWS.jsonl]            writes built release tasks as rows of SWE-bench
 mutants [PACKAGE…] [out=TASKS.jsonl]     builds the table's packages, writes their task set
 """
 
@@ -136,6 +137,24 @@ def _list() -> int:
     return 0
 
 
+def _rows(words: list[str]) -> int:
+    import json
+
+    from envs.swe.own_rows import rows
+    from envs.swe.releases import find_pair, load_pairs
+    from envs.words import parse
+
+    given = parse(words, keys=("out",))
+    out = Path(given.options.get("out", "rows.jsonl"))
+    pairs = [find_pair(name) for name in given.names] or [
+        pair for pair in load_pairs() if (pair.folder / "task.json").exists()
+    ]
+    made = rows(pairs)
+    out.write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")
+    print(f"{len(made)} of {len(pairs)} pairs are rows in {out}: play them with tasks.path={out}")
+    return 0
+
+
 def _refusing(command: Callable[[list[str]], int], words: list[str]) -> int:
     from envs.errors import MissingDependency, TaskError
     from envs.words import UsageError
@@ -164,10 +183,14 @@ def main(arguments: list[str]) -> int:
             return _search(words)
         case ["list"]:
             return _list()
-        case ["mutate" | "keep" | "mutants" as command, *words]:
-            return _refusing(
-                {"mutate": _mutate, "keep": _keep, "mutants": _mutants}[command], words
-            )
+        case ["mutate", *words]:
+            return _refusing(_mutate, words)
+        case ["keep", *words]:
+            return _refusing(_keep, words)
+        case ["rows", *words]:
+            return _refusing(_rows, words)
+        case ["mutants", *words]:
+            return _refusing(_mutants, words)
     print(__doc__, file=sys.stderr)
     return 2
 

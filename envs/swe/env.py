@@ -1,21 +1,28 @@
 """The environment of software-engineering tasks."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import gymnasium
 
 from envs.core import ShellEnv
 from envs.errors import SandboxFileError, SandboxLimitError, SetupError, TaskError, VerifierError
-from envs.sandbox.protocol import Sandbox
+from envs.sandbox.protocol import Sandbox, SandboxSpec
 from envs.swe.call_grading import run_calls
 from envs.swe.corpus import Check
+from envs.swe.formats.rows import parse_row
 from envs.swe.handout import given_archive, given_tree, gold_patch, must_hold
 from envs.swe.patches import unified
 from envs.swe.pytest_grading import Suite, SuiteResult, harvest, run_suite
 from envs.swe.release_tasks import read_blob
 from envs.swe.trees import source_files, unpack
 from envs.types import Task, Verdict
+
+if TYPE_CHECKING:
+    from envs.sandbox.machine import MachineSandbox
 
 _MOST_SOURCE_BYTES = 256 << 10
 _MOST_DETAILS = 2
@@ -29,6 +36,7 @@ _KEYS = {
         *("folder", "import_root", "sources", "tests", "fail_to_pass", "facts"),
         *("source", "tests_tar", "mutation"),
     ),
+    "row": ("row",),
 }
 
 
@@ -51,12 +59,37 @@ class SWEEnv(ShellEnv):
     Judging never reads what a program printed for people. See ``call_grading`` for generated tasks
     and what an agent can still try there, ``pytest_grading`` for release tasks.
 
+    Rows of SWE-bench and its kin (``docs/task-formats.md``) are played on a machine of their own
+    image, at ``/testbed``; the agent's patch is judged in a fresh one, by ``swebench`` itself, on
+    ``submit`` or at a limit, whatever ``finish`` says.
+
     Arguments: see ``ShellEnv``. Version history: v0.
     """
+
+    def sandbox_spec(self, task: Task) -> SandboxSpec:
+        """Return the sandbox this task needs; a row's image is pulled or built if it is missing.
+
+        Raises:
+            TaskError: a row without image or recipe.
+            SetupError: its image cannot be built.
+        """
+        spec = super().sandbox_spec(task)
+        if task.data.get("kind") != "row":
+            return spec
+        from envs.swe.formats.images import have_image
+        from envs.swe.formats.recipes import PLACE
+
+        return replace(spec, image=have_image(parse_row(task.data["row"], task.id)), workdir=PLACE,
+                       machine=True)  # fmt: skip
 
     def set_up(self, sandbox: Sandbox, task: Task) -> None:
         """Place the tree and start the shell in it. Raises ``SetupError``, ``TaskError``."""
         _require_data(task)
+        if task.data["kind"] == "row":
+            from envs.swe.formats.trial import prepare
+
+            self._base = prepare(_machine(sandbox), parse_row(task.data["row"], task.id))
+            return
         folder, data = task.data["folder"], task.data
         enter = f"cd {shlex.quote(folder)}"
         try:
@@ -76,13 +109,42 @@ class SWEEnv(ShellEnv):
         """Judge the agent's source. Raises ``VerifierError`` when no test could start."""
         if task.data["kind"] == "calls":
             return _verify_calls(sandbox, task)
+        if task.data["kind"] == "row":
+            return self._verify_row(sandbox, task)
         return _verify_tests(sandbox, task)
+
+    def _judge(self, sandbox: Sandbox, task: Task, *, last: bool) -> Verdict:
+        """See ``ShellEnv``; a row is judged once: that takes a container and minutes."""
+        if task.data["kind"] == "row" and not last:
+            return Verdict(0.0)
+        return super()._judge(sandbox, task, last=last)
+
+    def _verify_row(self, sandbox: Sandbox, task: Task) -> Verdict:
+        from envs.swe.formats.trial import agent_patch, grade
+
+        machine = _machine(sandbox)
+
+        @contextmanager
+        def fresh() -> Iterator["MachineSandbox"]:
+            other = self._sandboxes.acquire(machine.spec)
+            try:
+                yield _machine(other)
+            finally:
+                self._sandboxes.release(other)
+
+        row = parse_row(task.data["row"], task.id)
+        patch = agent_patch(machine, self._base)
+        return grade(row, patch, fresh, task.limits.verifier_timeout_s)[0]
 
     def oracle(self, task: Task) -> Sequence[str]:
         """Return the commands that mend the bug. Raises ``TaskError`` for a task without them."""
         _require_data(task)
         if task.data["kind"] == "calls":
             return list(task.data["oracle"])
+        if task.data["kind"] == "row":
+            row = parse_row(task.data["row"], task.id)
+            how = "git apply -R" if row.reversed else "git apply"
+            return [f"{how} <<'END_OF_PATCH'\n{row.patch}\nEND_OF_PATCH"]
         return [f"patch -s -p1 <<'END_OF_PATCH'\n{gold_patch(task.data)}END_OF_PATCH"]
 
     def patch(self) -> str:
@@ -99,6 +161,10 @@ class SWEEnv(ShellEnv):
         if self._sandbox is None or self._task is None:
             raise gymnasium.error.ResetNeeded("call reset() before patch()")
         sandbox, task = self._sandbox, self._task
+        if task.data["kind"] == "row":
+            from envs.swe.formats.trial import agent_patch
+
+            return agent_patch(_machine(sandbox), self._base)
         try:
             if task.data["kind"] == "calls":
                 name = task.data["file"]
@@ -114,6 +180,14 @@ class SWEEnv(ShellEnv):
         if tree is None:
             raise VerifierError(f"{task.id}: no patch: the source cannot be read")
         return unified(source_files(given, sources, tests), source_files(tree, sources, tests))
+
+
+def _machine(sandbox: Sandbox) -> "MachineSandbox":
+    from envs.sandbox.machine import MachineSandbox
+
+    if not isinstance(sandbox, MachineSandbox):
+        raise SetupError(f"rows need a machine, not {type(sandbox).__name__}")
+    return sandbox
 
 
 def _require_data(task: Task) -> None:

@@ -38,6 +38,7 @@ from envs.swe.trees import pack
 MOST_FAIL = 20
 MOST_FUNCTIONS_FAIL = 10
 MOST_PER_FUNCTION = 2
+MOST_COVERING = 120  # tests that run a function: where all do, every bug shows everywhere
 TRIES_PER_BUG = 6
 BATCH = 8
 SPEC = SandboxSpec(image="swe", disk_bytes=128 << 20)
@@ -144,7 +145,11 @@ def _search(
 def candidates(baseline: Baseline, seed: int) -> Iterator[tuple[str, Mutation]]:
     """Yield the bugs that some test may find, in the order of the seed."""
     by_file = {
-        path: [bug for bug in mutations(data) if baseline.covering(path, bug.lines)]
+        path: [
+            bug
+            for bug in mutations(data)
+            if 0 < len(baseline.covering(path, bug.lines)) <= MOST_COVERING
+        ]
         for path, data in baseline.sources.items()
         if path.endswith(".py") and not path.endswith(_NOT_SOURCE)
     }

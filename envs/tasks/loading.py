@@ -34,7 +34,8 @@ def load(
     tasks are spread over as many families as there are.
 
     Args:
-        env: short name of an environment, a path that ends in ``.jsonl``, or the path of a task
+        env: short name of an environment, a path that ends in ``.jsonl`` (tasks, or rows of
+            SWE-bench and its kin), or the path of a task
             directory, or of a directory of them, of a public format (``envs.terminal.formats``).
             A relative path that is the name of an environment needs a ``./``.
         split: ``train`` or ``heldout``.
@@ -73,7 +74,10 @@ def _read(source: str, base: str) -> list[Task]:
     if base and not Path(source).is_dir():
         raise TaskError(f"base={base} is for directories of public tasks, and {source!r} is none")
     if source.endswith(".jsonl"):
-        return read_jsonl(Path(source))
+        from envs.swe.formats.tasks import is_rows, load_rows
+
+        path = Path(source)
+        return load_rows(path) if is_rows(path) else read_jsonl(path)
     if source not in registry.names() and ("/" in source or Path(source).is_dir()):
         from envs.terminal.formats.tasks import load_directory  # pydantic: only for who needs it
 

@@ -23,23 +23,34 @@ from envs.types import Verdict
 
 PINS = ("swebench==5.0.2", "unidiff==0.7.5")
 TIMEOUT_S = 120.0
-_CHILD = """
-import importlib.util, json, sys, types
+CHILD_HEAD = """
+import importlib.machinery, json, sys, types
 def nothing(key):
     if key.startswith("__"):
         raise AttributeError(key)
     return type(key, (), {})
+class Absent:
+    names = ("datasets", "bs4", "fastcore", "ghapi", "git", "dotenv", "tqdm", "rich", "typer")
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.names:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+    def create_module(self, spec):
+        made = types.ModuleType(spec.name)
+        made.__getattr__ = nothing
+        return made
+    def exec_module(self, module):
+        pass
+sys.meta_path.append(Absent())
 remote = "swebench.harness.modal_eval"
-for name in (remote, "datasets", "bs4", "ghapi", "git", "dotenv", "tqdm", "rich", "typer"):
-    if name == remote or importlib.util.find_spec(name) is None:
-        sys.modules[name] = types.ModuleType(name)
-        sys.modules[name].__getattr__ = nothing
+sys.modules[remote] = Absent().create_module(importlib.machinery.ModuleSpec(remote, None))
+"""
+_CHILD = f"""{CHILD_HEAD}
 from swebench.harness.grading import get_eval_report
 from swebench.types import TestSpec
 asked = json.load(sys.stdin)
-spec = TestSpec(image="", eval_script_list=[], image_assets={}, **asked["spec"])
-prediction = {"instance_id": spec.instance_id, "model_name_or_path": "m",
-              "model_patch": asked["patch"]}
+spec = TestSpec(image="", eval_script_list=[], image_assets={{}}, **asked["spec"])
+prediction = {{"instance_id": spec.instance_id, "model_name_or_path": "m",
+              "model_patch": asked["patch"]}}
 json.dump(get_eval_report(spec, prediction, asked["log"], True)[spec.instance_id], sys.stdout)
 """
 
@@ -70,7 +81,7 @@ def report(row: Row, log: str, patch: str = "x") -> dict[str, Any]:
         done = subprocess.run(
             [sys.executable, "-c", _CHILD],
             input=json.dumps({"spec": spec, "patch": patch, "log": file.name}),
-            env={"PYTHONPATH": str(_installed()), "PATH": ""},
+            env={"PYTHONPATH": str(install_package(PINS)), "PATH": ""},
             capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
         )  # fmt: skip
     if done.returncode != 0:
@@ -101,19 +112,23 @@ def verdict(row: Row, log: str, patch: str = "x") -> Verdict:
     )
 
 
-def _installed() -> Path:
-    """Return the folder that holds the package, installed if need be."""
-    target = cache_folder() / f"official-{'-'.join(PINS).replace('==', '-')}"
+def install_package(pins: tuple[str, ...]) -> Path:
+    """Return the folder that holds pinned packages, installed if need be.
+
+    Raises:
+        MissingDependency: they cannot be had.
+    """
+    target = cache_folder() / f"official-{'-'.join(pins).replace('==', '-')}"
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "install",
-                   "--no-deps", "--target", f"{folder}/it", *PINS]  # fmt: skip
+                   "--no-deps", "--target", f"{folder}/it", *pins]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode != 0:
             raise MissingDependency(
-                f"{PINS[0]} could not be installed: {done.stderr.strip()[-300:]}",
+                f"{pins[0]} could not be installed: {done.stderr.strip()[-300:]}",
                 "check that this machine reaches a package index",
             )
         if not target.exists():
