@@ -8,8 +8,8 @@ import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from time import perf_counter
-from typing import Any, Protocol
+from time import perf_counter, process_time
+from typing import Any, NamedTuple, Protocol
 
 from benchmarks.perf.process import BenchError
 
@@ -19,13 +19,36 @@ BLOCK_TOKENS, NUM_BLOCKS = 256, 128  # of continuous batching's cache; by itself
 ANSWER_S = 900.0
 
 
+class Rate(NamedTuple):
+    """So many a second, by the clock and by the processors' time.
+
+    On a busy machine the clock tells of others' work; the second counts all threads of this
+    process.
+    """
+
+    wall: float
+    cpu: float
+
+
+class Stopwatch:
+    """Times this process from when it is made."""
+
+    def __init__(self) -> None:
+        self._begun = perf_counter(), process_time()
+
+    def rate(self, amount: float) -> Rate:
+        """Return how fast an amount was made since then."""
+        wall, cpu = self._begun
+        return Rate(amount / (perf_counter() - wall), amount / max(process_time() - cpu, 1e-9))
+
+
 class Sampler(Protocol):
     """Something with a name that samples."""
 
     name: str
 
-    def rate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> float:
-        """Return sampled tokens per second of wall clock."""
+    def rate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Rate:
+        """Return sampled tokens per second."""
 
     def close(self) -> None:
         """Stop. Idempotent."""
@@ -46,24 +69,28 @@ class Ours:
         options = EngineOptions(max_slots=MOST_AT_ONCE, max_len=LONGEST, weights=weights)
         self.engine = TorchEngine(folder, options)
 
-    def rate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> float:
-        """Return sampled tokens per second of wall clock."""
-        begun = perf_counter()
+    def rate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Rate:
+        """Return sampled tokens per second."""
+        watch = Stopwatch()
         tickets = [
             self.engine.submit(prompt, sampling(new_tokens, seed))
             for seed, prompt in enumerate(prompts)
         ]
         sampled = sum(len(ticket.future.result(ANSWER_S).token_ids_T) for ticket in tickets)
-        return sampled / (perf_counter() - begun)
+        return watch.rate(sampled)
 
-    def decode_rate(self, prompt: Sequence[int], new_tokens: int) -> float:
+    def decode_rate(self, prompt: Sequence[int], new_tokens: int) -> Rate:
         """Return tokens per second of one request, from its first token to its last."""
-        times: list[float] = []
-        ticket = self.engine.submit(
-            prompt, sampling(new_tokens, 0), lambda token: times.append(perf_counter())
-        )
-        ticket.future.result(ANSWER_S)
-        return (len(times) - 1) / (times[-1] - times[0])
+        watches: list[Stopwatch] = []
+        rates: list[Rate] = []
+
+        def on_token(token: Any) -> None:
+            if watches:
+                rates[:] = [watches[0].rate(len(watches))]
+            watches.append(Stopwatch())
+
+        self.engine.submit(prompt, sampling(new_tokens, 0), on_token).future.result(ANSWER_S)
+        return rates[0]
 
     def first_token(self, prompt: Sequence[int]) -> tuple[float, float]:
         """Return seconds to the first token, and the share of the prompt found in the cache."""
@@ -85,12 +112,12 @@ class StaticBatch:
     def __init__(self, folder: Path) -> None:
         self._model = _model(folder)
 
-    def rate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> float:
-        """Return sampled tokens per second of wall clock."""
+    def rate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Rate:
+        """Return sampled tokens per second."""
         import torch
 
         ids = torch.tensor(prompts)
-        begun = perf_counter()
+        watch = Stopwatch()
         with torch.inference_mode():
             out = self._model.generate(
                 ids,
@@ -102,7 +129,7 @@ class StaticBatch:
                 min_new_tokens=new_tokens,
             )
         sampled = out.shape[0] * (out.shape[1] - ids.shape[1])
-        return float(sampled / (perf_counter() - begun))
+        return watch.rate(sampled)
 
     def close(self) -> None:
         """Nothing runs on."""
@@ -136,13 +163,13 @@ class ContinuousBatch:
         except Exception as error:  # whatever it lacks on this machine
             raise BenchError(f"{self.name}: {type(error).__name__}: {error}") from error
 
-    def rate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> float:
-        """Return sampled tokens per second of wall clock.
+    def rate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Rate:
+        """Return sampled tokens per second.
 
         Raises:
             BenchError: a request failed or its thread ended.
         """
-        begun = perf_counter()
+        begun, watch = perf_counter(), Stopwatch()
         self._manager.add_requests(
             inputs=[list(prompt) for prompt in prompts], max_new_tokens=new_tokens
         )
@@ -157,7 +184,7 @@ class ContinuousBatch:
             elif result.is_finished():
                 num_done += 1
                 sampled += len(result.generated_tokens)
-        return sampled / (perf_counter() - begun)
+        return watch.rate(sampled)
 
     def close(self) -> None:
         """Stop its thread."""
@@ -186,21 +213,21 @@ def read_bytes(folder: Path) -> int:
     return 4 * sum(sizes.values())
 
 
-def bandwidth(rounds: int = 5, size_bytes: int = 1 << 29) -> float:
+def bandwidth(rounds: int = 5, size_bytes: int = 1 << 29) -> Rate:
     """Return bytes per second that torch's threads read: the best of a sum and of a copy."""
     import torch
 
     source = torch.ones(size_bytes // 4)
     target = torch.empty_like(source)
-    best = 0.0
+    rates: list[Rate] = []
     for _ in range(rounds):
-        begun = perf_counter()
+        watch = Stopwatch()
         source.sum()
-        summed = perf_counter()
+        rates.append(watch.rate(size_bytes))
+        watch = Stopwatch()
         target.copy_(source)
-        copied = perf_counter()
-        best = max(best, size_bytes / (summed - begun), 2 * size_bytes / (copied - summed))
-    return best
+        rates.append(watch.rate(2 * size_bytes))
+    return Rate(max(rate.wall for rate in rates), max(rate.cpu for rate in rates))
 
 
 def _model(folder: Path) -> Any:

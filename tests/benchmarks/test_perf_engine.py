@@ -24,7 +24,14 @@ class Absent:
 def rows(monkeypatch):
     monkeypatch.setattr(engine, "ContinuousBatch", Absent)
     monkeypatch.setattr(engine, "bandwidth", lambda rounds: bandwidth(rounds, 1 << 20))
-    return {(row.case, row.peer_name): row for row in engine.measure(SMALL)}
+    measured = engine.measure(SMALL)
+    by_clock = [row for row in measured if "processor" not in row.unit]
+    twins = [row for row in measured if row.unit == "tokens/processor s"]
+    assert [(row.case, row.peer_name) for row in twins] == [
+        (row.case, row.peer_name) for row in by_clock if row.unit == "tokens/s"
+    ]
+    assert all(row.ours > 0 for row in twins)
+    return {(row.case, row.peer_name): row for row in by_clock}
 
 
 def test_every_case_has_a_row(rows):
