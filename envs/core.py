@@ -205,11 +205,7 @@ class ShellEnv(TaskEnv[ShellObservation]):
         submitted = action.strip() == SUBMIT
         result = ExecResult("", 0)
         if not submitted:
-            result = sandbox.shell(
-                action.encode("utf-8", "replace").decode(),  # a lone surrogate has no bytes
-                timeout_s=task.limits.step_timeout_s,
-                max_output_bytes=task.limits.output_bytes,
-            )
+            result = self._act(sandbox, task, action)
         out_of_steps = self._steps >= task.limits.max_steps
         verdict: Verdict | None = None
         if submitted or out_of_steps or self.finish == "solved":
@@ -274,6 +270,14 @@ class ShellEnv(TaskEnv[ShellObservation]):
             self._owned.close()
 
     # ------------------------------------------------------------- inside
+
+    def _act(self, sandbox: Sandbox, task: Task, action: str) -> ExecResult:
+        """Do what an action says: run it as a command of the persistent shell."""
+        return sandbox.shell(
+            action.encode("utf-8", "replace").decode(),  # a lone surrogate has no bytes
+            timeout_s=task.limits.step_timeout_s,
+            max_output_bytes=task.limits.output_bytes,
+        )
 
     def _judge(self, sandbox: Sandbox, task: Task, *, last: bool) -> Verdict:
         """Verify. A verdict that counts is given with nothing of the agent's alive beside it.

@@ -14,6 +14,7 @@ from envs.sandbox.protocol import ExecResult, Sandbox, SandboxSpec
 from envs.terminal import checks
 from envs.terminal.formats.playable import is_public, require_playable
 from envs.terminal.inspector import KINDS, Mismatch, same
+from envs.terminal.tmux import TerminalEnded, Tmux, cut, parse_keystrokes
 from envs.types import Task, Verdict
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ GRACE_S = 2.0
 class TerminalEnv(ShellEnv):
     """Small problems in a shell, from making a folder to writing a program.
 
-    Action space, observation space, rewards and endings are those of ``ShellEnv``.
+    Action space, observation space, rewards and endings are those of ``ShellEnv``. An action
+    ``{"keystrokes": "ls\\n", "duration": 1.0}``, or a reply in the form of Terminal-Bench's agent,
+    is typed into a terminal instead (``envs.terminal.tmux``).
 
     Reward: 1 when every check of the task holds, else 0. With ``data["partial"]`` true it is the
     share of goals reached, as long as no guard is broken.
@@ -53,6 +56,7 @@ class TerminalEnv(ShellEnv):
     """
 
     _trial: "Trial | None" = None
+    _terminal: "Tmux | None" = None
 
     def sandbox_spec(self, task: Task) -> SandboxSpec:
         """Return the sandbox this task needs; a public task's image is built if it is missing.
@@ -78,7 +82,7 @@ class TerminalEnv(ShellEnv):
 
     def set_up(self, sandbox: Sandbox, task: Task) -> None:
         """Write the files, run the set-up commands. Raises ``SetupError``, ``TaskError``."""
-        self._trial = None
+        self._trial = self._terminal = None
         if is_public(task):
             from envs.sandbox.machine import MachineSandbox
             from envs.terminal.formats.trial import open_trial
@@ -157,6 +161,25 @@ class TerminalEnv(ShellEnv):
                 self._transcript.append(f"$ {action}\n# {following}")
                 return self._observe(ExecResult(following, 0)), 0.0, False, False, {}
         return super().step(action)
+
+    def _act(self, sandbox: Sandbox, task: Task, action: str) -> ExecResult:
+        """See ``ShellEnv``; keystrokes go to a terminal that begins with the first of them."""
+        try:
+            keystrokes = parse_keystrokes(action)
+        except ValueError as error:
+            return ExecResult(f"[{error}]", 2)
+        if keystrokes is None:
+            return super()._act(sandbox, task, action)
+        shown, note = "", ""
+        try:
+            if self._terminal is None:
+                self._terminal = Tmux(sandbox)
+                self._terminal.start()
+            for one in keystrokes:
+                shown = self._terminal.send(one.keys, wait_s=one.duration_s)
+        except TerminalEnded:
+            self._terminal, note = None, "the terminal ended; the next keys start another"
+        return ExecResult(cut(shown, task.limits.output_bytes), 0, note=note)
 
     def _judge(self, sandbox: Sandbox, task: Task, *, last: bool) -> Verdict:
         """See ``ShellEnv``; a public verifier runs once, beside what the agent left running."""
