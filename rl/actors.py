@@ -36,7 +36,7 @@ async def called(ref: Awaitable[T], timeout_s: float, what: str) -> T:
         StalledError: no answer in time.
         RunError: the actor died, or its method failed by an error that users need not know.
     """
-    from ray.exceptions import RayActorError, RayTaskError
+    from ray.exceptions import RayError, RayTaskError
 
     from serving.errors import ModelError
 
@@ -47,7 +47,7 @@ async def called(ref: Awaitable[T], timeout_s: float, what: str) -> T:
         if isinstance(cause, ModelError | RlError):
             raise cause from error
         raise RunError(f"while waiting for {what}: {one_line(cause)}") from cause
-    except RayActorError as error:
+    except RayError as error:  # dead, or killed for memory
         raise RunError(f"an actor died; waited for {what}: {one_line(error)}") from error
 
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from rl.errors import ConfigError
 from rl.methodsettings import AlgorithmConfig
 from rl.settings import RunConfig
+from rl.shares import consistent
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 # what a run is: a resumed one cannot be given another
@@ -25,8 +26,8 @@ IDENTITY = ("env", "model", "run", "seed", "rollout.group_size", "tasks.", "lora
 TEXTS = ("env", "model", "run", "resume", "recipe", "tasks.path", "ray.address", "chat.keys")
 # what people look for under a name that is not near ours
 WISHES = {
-    "device": "the embedded engine and trainer run on the CPU, a GPU engine is served by "
-    "python -m serving engine=sglang",
+    "device": "the trainer's GPUs are gpus.actor, the engine's are those of engine=sglang; without "
+    "either all runs on the CPU",
     "learning_rate": "it is called optim.lr",
     "batch_size": "a batch is rollout.groups_per_step groups of rollout.group_size episodes",
     "epochs": "the length of a run is optim.steps",
@@ -39,7 +40,7 @@ WISHES = {
     "wandb": "numbers go to metrics.jsonl and TensorBoard events in the run folder",
     "dataset": "it is called tasks.path",
 }
-WISHES["gpu"] = WISHES["gpus"] = WISHES["cuda"] = WISHES["device"]
+WISHES["gpu"] = WISHES["cuda"] = WISHES["device"]
 SHORTHANDS = {"algorithm": "algorithm.name", "engine": "engine.name", "warmstart": "warmstart.kind"}
 
 
@@ -81,11 +82,7 @@ def validate(values: DictConfig | dict[str, Any]) -> RunConfig:
             f"rollout.top_p={config.rollout.top_p}: truncated sampling changes the behaviour "
             "distribution and cannot be trained on; use rollout.top_p=1 and a lower temperature"
         )
-    if config.gpus.actor and config.num_ranks != config.gpus.actor:
-        raise ConfigError(
-            f"trainer.ranks={config.trainer.ranks} with gpus.actor={config.gpus.actor}: a GPU "
-            "holds one rank; leave trainer.ranks out"
-        )
+    consistent(config)
     for small, large in (
         ("rollout.min_group", "rollout.group_size"),
         ("agent.max_reply_tokens", "engine.context"),

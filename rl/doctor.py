@@ -68,8 +68,17 @@ def _cores() -> Finding:
 
 def available_memory() -> int:
     """Return bytes of memory that a new process could use."""
+    return _meminfo("MemAvailable")
+
+
+def total_memory() -> int:
+    """Return bytes of memory that this machine has."""
+    return _meminfo("MemTotal")
+
+
+def _meminfo(name: str) -> int:
     for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     return 0
 
@@ -125,15 +134,60 @@ def _model() -> Finding:
     return Finding("model smollm2-135m", there, detail, False)
 
 
+def gpu_memory() -> int | None:
+    """Return bytes of memory of this machine's first GPU; None without one."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    return int(torch.cuda.get_device_properties(0).total_memory)
+
+
 def _gpu() -> Finding:
     if util.find_spec("torch") is None:
         return Finding("GPU", False, "unknown without torch", False)
     import torch
 
-    if not torch.cuda.is_available():
+    size = gpu_memory()
+    if size is None:
         return Finding("GPU", False, "none; the embedded engine and trainer run on the CPU", False)
-    size = torch.cuda.get_device_properties(0).total_memory / GIB
-    return Finding("GPU", True, f"{torch.cuda.get_device_name(0)}, {size:.0f} GiB", False)
+    count, name = torch.cuda.device_count(), torch.cuda.get_device_name(0)
+    return Finding("GPU", True, f"{count} x {name}, {size / GIB:.0f} GiB each", False)
+
+
+def gpu_recipes() -> list[tuple[int, float, str]]:
+    """Return ``(GPUs, GiB each, name)`` of every recipe for GPUs, the largest first."""
+    import yaml
+
+    from rl.config import RECIPES
+
+    found = []
+    for path in RECIPES.glob("*.yaml"):
+        recipe = yaml.safe_load(path.read_text()) or {}
+        gpus = recipe.get("gpus", {})
+        if "memory_gib" in gpus and "ray" not in recipe:
+            parts = ("actor", "prm") if gpus.get("shared") else ("actor", "rollout", "prm")
+            count = sum(gpus.get(part, 0) for part in parts)
+            found.append((count, float(gpus["memory_gib"]), path.stem))
+    return sorted(found, key=lambda row: (-row[0], -row[1], row[2]))
+
+
+def fitting_recipe(count: int, gib: float) -> str:
+    """Return the largest recipe for so many GPUs of that memory; "" where there is none."""
+    fits = (name for wanted, size, name in gpu_recipes() if wanted <= count and size <= gib + 0.5)
+    return next(fits, "")
+
+
+def _proposal() -> list[str]:
+    """Return the line on GPUs, if there are any."""
+    if util.find_spec("torch") is None or (size := gpu_memory()) is None:
+        return []
+    import torch
+
+    name = fitting_recipe(torch.cuda.device_count(), size / GIB)
+    if not name:
+        return ["no recipe is small enough for its GPU: it can train on the CPU"]
+    return [f"its GPUs fit: python -m rl.train env=terminal recipe={name}  (docs/learner.md)"]
 
 
 def main() -> int:
@@ -172,7 +226,11 @@ def advice(missing: Collection[str]) -> list[str]:
     if docker_only:
         shut = ", ".join(f"env={e.name}" for e in registry.ENTRIES if e.image)
         return [f"without Docker there is no {shut}; the others work", *lines]
-    return [*lines, "first a look in minutes: python -m rl.train env=terminal recipe=smoke"]
+    return [
+        *lines,
+        *_proposal(),
+        "first a look in minutes: python -m rl.train env=terminal recipe=smoke",
+    ]
 
 
 if __name__ == "__main__":

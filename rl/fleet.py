@@ -139,6 +139,8 @@ class RayFleet:
         for _ in range(self.num_workers):
             self._start_worker()
         await self._trainer.start()
+        if self.config.lora.quantize != "none":
+            await self.publish(0)  # the engine is to sample from the base as it is trained
         for worker in list(self._workers.values()):
             await called(worker.ping.remote(), START_TIMEOUT_S, "a rollout worker to start")
 

@@ -1,5 +1,5 @@
 """The policy as the trainer holds it: a causal language model from a local folder, fp32 master
-weights, optional LoRA, whole or a shard of it.
+weights whatever it computes in, optional LoRA over a base that may be quantised, whole or a shard.
 
 Left out: what it computes (``rl.scorer``), losses and the optimiser (``rl.trainer``), serving
 (``serving.embedded.engine``).
@@ -14,6 +14,8 @@ import torch
 from rl import attention, sharding
 from rl.errors import RunError
 from rl.packing import PackedBatch
+from rl.precision import Masters
+from rl.quantised import quantise
 from rl.ranks import ALONE, Ranks
 from rl.scorer import Scorer, TokenScores
 from rl.settings import LoraConfig
@@ -28,6 +30,7 @@ class Policy:
         logit_chunk: rows whose logits exist at once.
         device: of its weights.
         ranks: that hold it together; then every method that touches weights is called by all.
+        dtype: it computes in; less than float32 is rounded from float32 masters.
     """
 
     def __init__(
@@ -38,11 +41,17 @@ class Policy:
         activation_checkpointing: bool = False,
         device: str = "cpu",
         ranks: Ranks = ALONE,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.lora, self.logit_chunk, self.device, self.ranks = lora, logit_chunk, device, ranks
-        self.scorer = Scorer(self._load(folder, activation_checkpointing), logit_chunk, device)
-        sharding.shard(self.scorer, self.scorer.backbone().layers, ranks)
+        compute = dtype if ranks.size > 1 and dtype != torch.float32 else None
+        model = self._load(folder, activation_checkpointing, dtype)
+        self.scorer = Scorer(model, logit_chunk, device, compute)
+        sharding.shard(self.scorer, self.scorer.backbone().layers, ranks, compute)
         self.model.train()
+        self._masters: Masters | None = None
+        if ranks.size == 1 and dtype != torch.float32 and not lora.enabled:
+            self._masters = Masters(self._trained())
         self._reference: Scorer | None = None
         self.shares_prefixes = not is_recurrent(self.model.config)
 
@@ -54,7 +63,12 @@ class Policy:
     @property
     def trainable(self) -> list[torch.nn.Parameter]:
         """Parameters the optimiser updates."""
-        return [p for p in self.model.parameters() if p.requires_grad]
+        return list(self._moved().values())
+
+    def updated(self) -> None:
+        """Have the weights follow what the optimiser has moved."""
+        if self._masters is not None:
+            self._masters.round()
 
     @property
     def context(self) -> int | None:
@@ -96,7 +110,9 @@ class Policy:
         """Freeze a copy of the start policy for the KL anchor (full fine-tuning only)."""
         if self.lora.enabled:
             return
-        frozen = Policy(folder, LoraConfig(), self.logit_chunk, False, self.device, self.ranks)
+        frozen = Policy(
+            folder, LoraConfig(), self.logit_chunk, False, self.device, self.ranks, self.dtype
+        )
         self._reference = frozen.scorer.eval().requires_grad_(False)
 
     def weights(self) -> dict[str, torch.Tensor]:
@@ -111,7 +127,7 @@ class Policy:
 
     def trainable_state(self) -> dict[str, torch.Tensor]:
         """Return the trained parameters by name, as views; of a shard, its parts."""
-        return {n: p.detach() for n, p in self.model.named_parameters() if p.requires_grad}
+        return {name: parameter.detach() for name, parameter in self._moved().items()}
 
     def load_trainable(self, state: dict[str, torch.Tensor]) -> None:
         """Copy back what ``trainable_state`` gave, whole or in parts cut alike.
@@ -126,6 +142,7 @@ class Policy:
         with torch.no_grad():
             for name, tensor in state.items():
                 own[name].copy_(sharding.as_part_of(own[name], tensor))
+        self.updated()
 
     def exporter(self) -> Callable[[Path], object]:
         """Return what writes the merged model into a folder, in Hugging Face layout (weights and
@@ -152,28 +169,46 @@ class Policy:
 
     # ------------------------------------------------------------- inside
 
-    def _load(self, folder: Path, activation_checkpointing: bool) -> Any:
+    def _load(self, folder: Path, activation_checkpointing: bool, dtype: torch.dtype) -> Any:
         from transformers import AutoModelForCausalLM
         from transformers.utils import logging as transformers_logging
 
         transformers_logging.disable_progress_bar()
+        stored = dtype if self.ranks.size == 1 else torch.float32  # shards are their own masters
         model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, attn_implementation=attention.register()
+            folder, dtype=stored, attn_implementation=attention.register()
         )
         if activation_checkpointing:
             _recompute_activations(model)
+        if self.lora.quantize != "none":
+            quantise(model, self.lora.quantize)
         if self.lora.enabled:
             model = _with_adapters(model, self.lora)
         # shards are moved as they are cut, one layer at a time
         return model if self.ranks.size > 1 else model.to(self.device)
 
+    def _trained(self) -> dict[str, torch.nn.Parameter]:
+        return {n: p for n, p in self.model.named_parameters() if p.requires_grad}
+
+    def _moved(self) -> dict[str, torch.nn.Parameter]:
+        """Return what the optimiser moves, by name: masters where there are any."""
+        return self._trained() if self._masters is None else self._masters.copies
+
     def _whole(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Yield every tensor of the model, one after the other, put together from its parts."""
-        state = self.scorer.base().state_dict()
+        """Yield every tensor of the model, one after the other, put together from its parts; as
+        the model computes with it."""
+        base = self.scorer.base()
+        state = base.state_dict()
         for name, tensor in state.items():
-            if ".lora_" in name:
+            if ".lora_" in name or name.endswith(".scales"):
                 continue
-            full = sharding.whole(tensor.detach())
+            if name.endswith(".codes"):
+                layer = name.removesuffix(".codes")
+                name, full = f"{layer}.weight", base.get_submodule(layer).dequantised()
+            else:
+                full = sharding.whole(tensor.detach())
+            if self.scorer.compute is not None:
+                full = full.to(self.scorer.compute)
             if name.endswith(".base_layer.weight"):
                 full = full + self._adapter(name.removesuffix(".base_layer.weight"), state)
             yield name.replace(".base_layer", ""), full

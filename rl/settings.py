@@ -82,6 +82,9 @@ class OptimConfig(Section):
     """The optimiser."""
 
     lr: float = Field(1e-5, gt=0, description="peak learning rate")
+    name: Literal["adamw", "adamw8bit"] = Field(
+        "adamw", description="adamw8bit: moments in 8 bits, by torchao or bitsandbytes"
+    )
     weight_decay: float = Field(0.0, ge=0, description="AdamW's")
     betas: tuple[Beta, Beta] = Field((0.9, 0.95), description="AdamW's")
     warmup_steps: int = Field(0, ge=0, description="linear warm-up of the rate")
@@ -95,12 +98,28 @@ class LoraConfig(Section):
     enabled: bool = Field(False, description="train adapters instead of all weights")
     rank: int = Field(16, ge=1, description="r")
     alpha: float = Field(32.0, gt=0, description="scale is alpha / r")
+    quantize: Literal["none", "int8", "int4"] = Field(
+        "none",
+        description="the frozen base in integers (QLoRA); the engine serves the same numbers",
+    )
 
 
 class GpusConfig(Section):
     """Which shares of the GPUs do what; 0: that part runs on the CPU, or is served elsewhere."""
 
     actor: int = Field(0, ge=0, description="GPUs of the trainer, one rank each")
+    rollout: int = Field(
+        0, ge=0, description="GPUs of the SGLang servers at engine.urls, which are started apart"
+    )
+    prm: int = Field(
+        0, ge=0, description="GPUs of the judge's server at judge.model, started apart"
+    )
+    shared: bool = Field(
+        False, description="the trainer's GPUs are the servers' too: one GPU for everything"
+    )
+    memory_gib: float | None = Field(
+        None, gt=0, description="of one GPU; default: what this machine's first one has"
+    )
 
 
 class TrainerConfig(Section):
@@ -111,6 +130,9 @@ class TrainerConfig(Section):
         ge=1,
         description="processes that share the policy (FSDP2); default: one per GPU of gpus.actor, "
         "else 1",
+    )
+    dtype: Literal["float32", "bfloat16"] = Field(
+        "float32", description="of the computation; what is trained is kept in float32 besides"
     )
     token_budget: int = Field(1024, ge=64, description="distinct tokens per micro-batch")
     logit_chunk: int = Field(512, ge=1, description="positions whose logits exist at once")
@@ -191,7 +213,15 @@ class CheckpointConfig(Section):
 class EngineConfig(Section):
     """The policy server."""
 
-    name: Literal["torch"] = Field("torch", description="embedded torch engine")
+    name: Literal["torch", "sglang"] = Field(
+        "torch", description="torch: embedded, on the CPU; sglang: servers at engine.urls"
+    )
+    urls: tuple[str, ...] = Field(
+        (), description="of SGLang servers with this model; scripts/sglang starts one"
+    )
+    memory_share: float = Field(
+        0.85, gt=0, lt=1, description="of a GPU's memory that its server takes, for the plan"
+    )
     threads: int | None = Field(None, ge=1, description="CPU threads; default: all cores")
     max_slots: int = Field(48, ge=1, le=4096, description="requests decoded at once")
     context: int = Field(1024, ge=64, description="most tokens of prompt and reply")

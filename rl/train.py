@@ -165,14 +165,16 @@ def is_live(config: "RunConfig") -> bool:
 
 def _serve_and_learn(config: "RunConfig", folder: Path, interrupts: Interrupts) -> int:
     """Run live chat until it is interrupted."""
+    from rl import plan
     from rl.live import service
 
-    keys, plan = service.keys(config), service.describe(config)
+    keys, described = service.keys(config), service.describe(config)
     _model(config)
+    needs = plan.require_memory(config)
     os.umask(0o077)  # what people say is theirs: files and actors of this run
     with owned(folder, fresh=config.resume is None):
         folder.chmod(0o700)  # it holds what people say
-        log.info("%s\n%s", folder, plan)
+        log.info("%s\n%s", folder, "\n".join([described, *needs]))
         _begin(config, folder, interrupts)
         return _through(lambda: service.run(config, folder, keys), folder, interrupts)
 
@@ -275,10 +277,13 @@ def _model(config: "RunConfig") -> None:
 
     Raises:
         ModelError: it cannot be had, or is not whole.
+        MissingDependency: the optimiser cannot be had.
     """
+    from rl import optimiser
     from serving.errors import ModelError
     from serving.models import resolve
 
+    optimiser.require(config.optim)
     folder = resolve(config.model)
     try:
         json.loads((folder / "config.json").read_text())

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rl import objective, offpolicy, sharding
+from rl import objective, offpolicy, optimiser, sharding
 from rl.errors import DivergedError, MismatchError, SampleError
 from rl.guards import Guards
 from rl.methodsettings import AlgorithmConfig
@@ -57,7 +57,13 @@ class Trainer:
             torch.set_num_threads(trainer.threads)
         self.ranks = ranks
         self.policy = Policy(
-            folder, lora, trainer.logit_chunk, trainer.activation_checkpointing, ranks.device, ranks
+            folder,
+            lora,
+            trainer.logit_chunk,
+            trainer.activation_checkpointing,
+            ranks.device,
+            ranks,
+            getattr(torch, trainer.dtype),
         )
         if algorithm.kl_coef > 0:
             self.policy.keep_reference(folder)
@@ -68,13 +74,7 @@ class Trainer:
 
     def forget_moments(self) -> None:
         """Start the optimiser afresh, keeping the weights."""
-        self.optimizer = torch.optim.AdamW(
-            self.policy.trainable,
-            lr=self.optim.lr,
-            betas=self.optim.betas,
-            weight_decay=self.optim.weight_decay,
-            fused=True,
-        )
+        self.optimizer = optimiser.make(self.policy.trainable, self.optim)
 
     def learning_rate(self, step_index: int) -> float:
         """Return the rate of a step: linear warm-up, then constant."""
@@ -115,9 +115,9 @@ class Trainer:
             values |= counts | {"grad_norm": norm}
             self._refuse(values, tally, batches, version)
             rate = self.learning_rate(self.step_index) if lr is None else lr
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
+            optimiser.set_rate(self.optimizer, rate)
             self.optimizer.step()
+            self.policy.updated()
         finally:
             self.optimizer.zero_grad(set_to_none=True)
         self.step_index += lr is None

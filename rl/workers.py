@@ -179,7 +179,8 @@ class PolicyHost:
             max_slots=config.engine.max_slots,
             max_len=config.engine.context,
         )
-        self.engine = build_engine(config.engine.name, folder, options)
+        urls = {"sglang_url": ",".join(config.engine.urls)} if config.engine.urls else {}
+        self.engine = build_engine(config.engine.name, folder, options, **urls)
         if serving.held:
             self.engine.pause()
         with writing(serving.journal or Path.cwd()):

@@ -1,4 +1,4 @@
-"""A whole run whose trainer is two ranks: killed, resumed by one, resumed by two, and left clean."""
+"""A whole run whose trainer is two ranks: killed, resumed by one, resumed by two, left clean."""
 
 import json
 import os
