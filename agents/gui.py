@@ -14,7 +14,6 @@ from typing import Any, Literal
 from agents.protocol import ParseError
 from agents.shell import shorten
 from envs.gui.actions import (
-    Action,
     BadAction,
     Click,
     Drag,
@@ -57,6 +56,19 @@ class GuiAgent:
     screen: tuple[int, int] = (1024, 768)
     most_pixels: int = 1024
 
+    def system(self) -> str:
+        """Return the system message."""
+        width, height = self.shown
+        return SYSTEM if self.sees == "text" else SYSTEM_VISION.format(width=width, height=height)
+
+    def read(self, line: str) -> Any:
+        """Return the action of a line. Raises ``BadAction``."""
+        return parse_action(line)
+
+    def write(self, action: Any) -> str:
+        """Return the line of an action."""
+        return to_text(action)
+
     @property
     def shown(self) -> tuple[int, int]:
         """Width and height of the picture the model sees, in pixels."""
@@ -65,10 +77,8 @@ class GuiAgent:
 
     def begin(self, task: Task, observation: Mapping[str, Any]) -> list[Message]:
         """Return system and user message of the task."""
-        width, height = self.shown
-        system = SYSTEM if self.sees == "text" else SYSTEM_VISION.format(width=width, height=height)
         first = f"{observation['instruction']}\n"
-        return [{"role": "system", "content": system}, self._message(observation, first)]
+        return [{"role": "system", "content": self.system()}, self._message(observation, first)]
 
     def parse(self, reply: Reply) -> str:
         """Return the action. Raises ``ParseError`` with what the model should do instead."""
@@ -79,23 +89,26 @@ class GuiAgent:
         if not lines:
             raise ParseError("Your reply held no action.")
         try:
-            action = parse_action(lines[-1].strip())
+            action = self.read(lines[-1].strip())
         except BadAction as error:
             raise ParseError(str(error)) from None
         if self.sees == "text" or self.shown == self.screen:
             return lines[-1].strip()
-        return to_text(self.scaled(action))
+        return self.write(self.scaled(action))
 
     def observe(self, observation: Mapping[str, Any]) -> Message:
         """Return what is to be seen, and what was wrong with the last action."""
-        error = observation["error"]
-        return self._message(observation, f"[{error}]\n" if error else "")
+        return self._message(observation, self.aside(observation))
+
+    def aside(self, observation: Mapping[str, Any]) -> str:
+        """Return what stands before the screen: what was wrong with the last action."""
+        return f"[{observation['error']}]\n" if observation["error"] else ""
 
     def complain(self, error: ParseError) -> Message:
         """Return the parser's reason."""
         return {"role": "user", "content": f"[{error}]"}
 
-    def scaled(self, action: Action) -> Action:
+    def scaled(self, action: Any) -> Any:
         """Return an action of the shown picture as one of the real screen."""
         match action:
             case Click(target, button, count, hold) if target is not None:

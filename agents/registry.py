@@ -6,6 +6,7 @@ environment with other actions adds one.
 
 from collections.abc import Callable
 
+from agents.browser import BrowserAgent
 from agents.chat import ChatAgent
 from agents.code import CodeAgent
 from agents.gui import GuiAgent
@@ -17,6 +18,7 @@ from envs import registry
 AgentFactory = Callable[[ReplyFormat, bool], Agent]
 
 AGENTS: dict[str, AgentFactory] = {
+    "browser": lambda reply_format, announce_submit: BrowserAgent(),
     "chat": lambda reply_format, announce_submit: ChatAgent(),
     "code": lambda reply_format, announce_submit: CodeAgent(reply_format),
     "gui": lambda reply_format, announce_submit: GuiAgent(),

@@ -84,6 +84,13 @@ ENTRIES: tuple[Entry, ...] = (
         "envs.gui.tasks:load_tasks",
         "gui",
     ),
+    Entry(
+        "browser",
+        "clawgym/Browser-v0",
+        "envs.browser.env:BrowserEnv",
+        "envs.browser.miniwob.tasks:load_tasks",
+        "gui",
+    ),
 )
 
 

@@ -249,8 +249,9 @@ def _scroll(rest: str) -> Scroll:
 
 def _fill(rest: str) -> Type:
     target, left = _place("fill", rest)
-    if isinstance(target, Point) and not left.strip():
-        raise BadAction("fill needs an element and a text: fill 3 hello")
+    if isinstance(target, Point) and not left.strip():  # an element and a number to fill in
+        word, _, left = rest.strip().partition(" ")
+        target = Element(int(word.strip(",")))
     return Type(_words(left.removeprefix(" "), empty=True), target)
 
 
@@ -310,7 +311,9 @@ def to_text(action: Action) -> str:
         case Type(text, None):
             return f"type {_text(text)}"
         case Type(text, target):
-            return f"fill {_place_text(target)} {_text(text)}"
+            numbers = isinstance(target, Element) and re.match(r"-?\d+[ ,]", text)
+            written = json.dumps(text, ensure_ascii=False) if numbers else _text(text)
+            return f"fill {_place_text(target)} {written}"
         case Keys(keys):
             return "key " + "+".join(keys)
         case Wait(seconds):

@@ -32,6 +32,7 @@ SILENT = {
 }  # fmt: skip
 PASSIVE = {"label", "frame", "dialog", "window", "alert"}
 QUIET = {"sensitive", "editable"}
+TOLD = ("checked", "selected", "disabled")
 MOST_VALUE = 400
 
 
@@ -113,7 +114,7 @@ def _line(node: Node) -> str:
 
 _LINE = re.compile(
     r'^ *\[(\d+)\] ([a-z ]+?)(?: ("(?:[^"\\]|\\.)*"))?(?: = ("(?:[^"\\]|\\.)*"))?'
-    r"((?: (?:focused|checked|selected|expanded|modal|disabled))*) @[-\d,x]+$"
+    r"((?: (?:focused|checked|selected|expanded|modal|disabled|offscreen|multiline))*) @[-\d,x]+$"
 )
 
 
@@ -128,6 +129,6 @@ def compact(text: str) -> str:
         parts = [number if role != "label" else "-", role]
         parts += [json.loads(name)] if name else []
         parts += [f"= {json.loads(value)}"] if value is not None else []
-        shown = [state for state in states.split() if state not in ("expanded", "modal")]
+        shown = [state for state in states.split() if state in ("focused", *TOLD)]
         lines.append(" ".join([*parts, *shown]))
     return "\n".join(lines)

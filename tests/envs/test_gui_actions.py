@@ -167,3 +167,12 @@ def test_the_short_form_keeps_names_that_look_like_its_own_marks():
     states = ("focused", "sensitive")
     node = Node(7, 2, "push button", 'a "b" @1,2,3x4', "v\n", (1, 2, 3, 4), states)
     assert compact(render([node])) == '7 button a "b" @1,2,3x4 = v\n focused'
+
+
+def test_a_number_can_be_filled_in():
+    """Bug prevented: ``fill 3 1998`` read as a point, so no field could be given a number."""
+    assert parse("fill 3 1998") == Type("1998", Element(3))
+    assert parse("fill 3 -5") == Type("-5", Element(3))
+    assert parse("fill 10 20 hi") == Type("hi", Point(10, 20))
+    street = Type("5 Main Street", Element(3))
+    assert parse(to_text(street)) == street
