@@ -24,7 +24,6 @@ from typing import Any
 
 import torch
 
-from .. import weights
 from ..engine import EngineOptions, OnToken
 from ..errors import EngineError
 from ..stopping import StopRule
@@ -44,6 +43,7 @@ from .calls import (
 from .constraint import Schemas, is_installed
 from .kv_cache import CachedAttention, KVCache
 from .llama import LlamaModel
+from .loading import Change, Loader
 from .sampler import sample
 from .scheduler import Plan, Scheduler
 from .scoring import ScoreJob
@@ -94,7 +94,7 @@ class TorchEngine:
         self._paused = False
         self._closed = False
         self._num_loading = 0
-        self._load_order = threading.Lock()  # one load after the other
+        self._loader = Loader(self._model)
         self._swap_s = 0.0  # processor time of the loop for changes of weights
         self._is_fresh = False  # no step was taken since the weights changed
         self._woken = False  # a request was cancelled
@@ -157,30 +157,16 @@ class TorchEngine:
     def load(self, update: Path, version: int) -> None:
         """Replace weights in place; see ``Engine.load``.
 
-        The new ones are made ready here, in the caller's thread and beside the old, which takes
-        their size a second time; the engine's thread stands still for a moment only. Until then,
-        and in the first step with them, prompts wait and replies go on: steps are short then, so
-        the change comes soon and so does its first token.
+        They are made ready beside the old ones, in the caller's thread; the engine's stands still
+        for a moment only. Until then, and in the first step with them, prompts wait and replies go
+        on: steps are short then, so the change comes soon and so does its first token.
         """
-
-        def swap() -> None:
-            begun = time.thread_time()
-            if version < self._version:
-                raise EngineError(f"version {version} is older than {self._version} in use")
-            change()
-            self._version = version
-            self._counts["loads"] += 1
-            self._is_fresh = True
-            self._scheduler.weights_changed()
-            self._swap_s += time.thread_time() - begun
-
         with self._changed:
             self._num_loading += 1
         try:
-            with self._load_order, torch.inference_mode():
-                tensors = weights.read(Path(update), self._model.params)
-                change = self._model.prepared(tensors)
-                self._call(swap)
+            self._loader.load(
+                Path(update), lambda change: self._call(lambda: self._swap(change, version))
+            )
         finally:
             with self._changed:
                 self._num_loading -= 1
@@ -289,6 +275,17 @@ class TorchEngine:
 
     def _has_work(self) -> bool:
         return self._scheduler.num_active > 0 or bool(self._scheduler.waiting)
+
+    def _swap(self, change: Change, version: int) -> None:
+        begun = time.thread_time()
+        if version < self._version:
+            raise EngineError(f"version {version} is older than {self._version} in use")
+        change()
+        self._version = version
+        self._counts["loads"] += 1
+        self._is_fresh = True
+        self._scheduler.weights_changed()
+        self._swap_s += time.thread_time() - begun
 
     def _drain_inbox(self) -> None:
         for _ in range(len(self._inbox)):
