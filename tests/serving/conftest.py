@@ -11,6 +11,7 @@ from serving.models import resolve
 from serving.renderer import Renderer
 from serving.server import PolicyServer
 
+WAIT_S = 300  # for any answer: a machine with other work may take a hundred times as long
 OPTIONS = EngineOptions(threads=1, max_slots=8, cached_slots=8, prefill_tokens=64)
 
 

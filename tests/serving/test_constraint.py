@@ -14,6 +14,8 @@ from serving.errors import RequestRefused
 from serving.renderer import Renderer
 from serving.types import Generation, Sampling
 
+from .conftest import WAIT_S
+
 PROMPT = list(range(3, 40))
 PERSON = {
     "type": "object",
@@ -43,7 +45,7 @@ SCHEMAS = [
 
 def run(engine: TorchEngine, schema: object, seed: int, **fields: object) -> Generation:
     given = {"max_tokens": 200, "seed": seed, "json_schema": json.dumps(schema), **fields}
-    return engine.submit(PROMPT, Sampling(**given)).future.result(60)  # type: ignore[arg-type]
+    return engine.submit(PROMPT, Sampling(**given)).future.result(WAIT_S)  # type: ignore[arg-type]
 
 
 def text_of(renderer: Renderer, sampled: Generation, end: int = 2) -> str:
@@ -80,7 +82,7 @@ def test_replies_are_valid_unless_cut(
 def test_the_logprobs_are_of_the_whole_distribution(engine: TorchEngine) -> None:
     """Bug prevented: log-probs of the masked distribution, which a learner cannot use or detect."""
     sampled = run(engine, PERSON, 3, temperature=0.8, top_logprobs=2)
-    scores = engine.score([[*PROMPT, *sampled.token_ids_T]], 0.8).result(60)[0]
+    scores = engine.score([[*PROMPT, *sampled.token_ids_T]], 0.8).result(WAIT_S)[0]
     assert sampled.logprobs_T == pytest.approx(scores[len(PROMPT) - 1 :], abs=1e-4)
     assert any(sampled.token_ids_T[i] not in dict(top) for i, top in enumerate(sampled.tops_T))
 
@@ -88,14 +90,14 @@ def test_the_logprobs_are_of_the_whole_distribution(engine: TorchEngine) -> None
 def test_free_rows_beside_constrained_ones(engine: TorchEngine) -> None:
     """Bug prevented: a free reply that obeys its neighbour's schema."""
     free = Sampling(max_tokens=60, seed=8, ignore_end=True)
-    alone = engine.submit(PROMPT, free).future.result(60)
+    alone = engine.submit(PROMPT, free).future.result(WAIT_S)
     engine.pause()
     wish = Sampling(max_tokens=200, seed=1, json_schema=json.dumps(PERSON))
     bound = [engine.submit(PROMPT, wish) for _ in range(2)]
     ticket = engine.submit(PROMPT, free)
     engine.resume()
-    assert ticket.future.result(60).token_ids_T == alone.token_ids_T
-    first, second = (t.future.result(60).token_ids_T for t in bound)
+    assert ticket.future.result(WAIT_S).token_ids_T == alone.token_ids_T
+    first, second = (t.future.result(WAIT_S).token_ids_T for t in bound)
     assert first == second
 
 
@@ -116,7 +118,7 @@ def test_schemas_that_cannot_be_obeyed_are_refused(engine: TorchEngine, schema: 
     with pytest.raises(RequestRefused) as caught:
         engine.submit(PROMPT, Sampling(json_schema=schema))
     assert caught.value.field == "response_format"
-    assert engine.submit(PROMPT, Sampling(max_tokens=2)).future.result(60).token_ids_T
+    assert engine.submit(PROMPT, Sampling(max_tokens=2)).future.result(WAIT_S).token_ids_T
 
 
 def test_without_the_library_it_is_not_offered(tiny: Path) -> None:
@@ -137,7 +139,7 @@ except RequestRefused as error:
     assert {constraint.INSTALL!r} in str(error) and error.field == "response_format", error
 else:
     raise AssertionError("not refused")
-assert engine.submit([5], Sampling(max_tokens=1)).future.result(60).token_ids_T
+assert engine.submit([5], Sampling(max_tokens=1)).future.result(300).token_ids_T
 assert "llguidance" not in sys.modules
 engine.close()
 """

@@ -15,6 +15,8 @@ from serving.engine import EngineOptions
 from serving.errors import EngineError, RequestRefused
 from serving.types import MIN_TEMPERATURE, Sampling
 
+from .conftest import WAIT_S
+
 PROMPT = list(range(3, 60))
 LONG = [[5] * 1000] * 6  # six batches to score
 
@@ -22,8 +24,8 @@ LONG = [[5] * 1000] * 6  # six batches to score
 def test_a_cancelled_score_leaves_the_engine_alive(engine: TorchEngine) -> None:
     """Bug prevented: setting the result of a cancelled future killed the thread."""
     assert engine.score(LONG).cancel()
-    assert engine.score([PROMPT]).result(60)
-    assert engine.submit(PROMPT, Sampling(max_tokens=2)).future.result(60).token_ids_T
+    assert engine.score([PROMPT]).result(WAIT_S)
+    assert engine.submit(PROMPT, Sampling(max_tokens=2)).future.result(WAIT_S).token_ids_T
     assert engine.stats()["closed"] is False
 
 
@@ -32,7 +34,7 @@ def test_closing_fails_scores_that_are_queued(engine: TorchEngine) -> None:
     future = engine.score(LONG)
     engine.close()
     with pytest.raises(EngineError, match="closed"):
-        future.result(60)
+        future.result(WAIT_S)
     assert engine.stats()["closed"] is True
 
 
@@ -51,7 +53,7 @@ def test_a_dead_thread_refuses_and_fails_what_waits(engine: TorchEngine) -> None
     waiting.append(engine.submit(PROMPT, Sampling(max_tokens=9), die))
     for ticket in waiting:
         with pytest.raises(EngineError, match="closed"):
-            ticket.future.result(60)
+            ticket.future.result(WAIT_S)
     engine._thread.join(60)
     assert engine.stats()["closed"] is True
     for ask in (lambda: engine.submit(PROMPT, Sampling()), lambda: engine.score([PROMPT])):
@@ -78,8 +80,8 @@ def test_temperatures_that_overflow_are_refused(engine: TorchEngine, temperature
 def test_the_least_temperature_still_samples(engine: TorchEngine) -> None:
     """Bug prevented: a bound under which numbers still overflow."""
     sampling = Sampling(max_tokens=8, temperature=MIN_TEMPERATURE, ignore_end=True)
-    sampled = engine.submit(PROMPT, sampling).future.result(60)
-    scores = engine.score([PROMPT], MIN_TEMPERATURE).result(60)[0]
+    sampled = engine.submit(PROMPT, sampling).future.result(WAIT_S)
+    scores = engine.score([PROMPT], MIN_TEMPERATURE).result(WAIT_S)[0]
     assert all(torch.tensor([*sampled.logprobs_T, *scores]).isfinite())
 
 
@@ -94,7 +96,7 @@ def test_requests_cancelled_while_paused_end(engine: TorchEngine) -> None:
     queued = engine.submit(PROMPT, Sampling(max_tokens=5))
     for ticket in (running, queued):
         ticket.cancel()
-        assert ticket.future.result(60).finish_reason == "cancelled"
+        assert ticket.future.result(WAIT_S).finish_reason == "cancelled"
     assert engine.stats()["paused"] is True
 
 
@@ -109,8 +111,8 @@ def test_a_failing_callback_fails_its_request_alone(engine: TorchEngine) -> None
     ]
     bad = engine.submit(PROMPT, Sampling(max_tokens=300, ignore_end=True), burst)
     with pytest.raises(EngineError, match="burst"):
-        bad.future.result(60)
-    assert [len(ticket.future.result(60).token_ids_T) for ticket in good] == [300, 300]
+        bad.future.result(WAIT_S)
+    assert [len(ticket.future.result(WAIT_S).token_ids_T) for ticket in good] == [300, 300]
     assert engine.stats()["failed"] == 1
 
 
@@ -126,7 +128,7 @@ def test_scores_come_of_one_version(engine: TorchEngine, shifted: Path) -> None:
     assert job.run(engine._model, 0)
     engine.load(shifted, 1)
     assert not job.run(engine._model, 1)
-    wanted = engine.score([LONG[0]]).result(60)[0]
+    wanted = engine.score([LONG[0]]).result(WAIT_S)[0]
     for scores in job.future.result(0):
         assert scores == pytest.approx(wanted, abs=1e-4)
 

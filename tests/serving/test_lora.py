@@ -17,6 +17,8 @@ from serving.engine import EngineOptions
 from serving.errors import EngineError, RequestRefused
 from serving.types import Generation, Sampling
 
+from .conftest import WAIT_S
+
 PROMPT = list(range(3, 90))
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -53,7 +55,7 @@ def ask(engine: TorchEngine, adapter: str, prompt: list[int] = PROMPT, **fields:
 def run(
     engine: TorchEngine, adapter: str, prompt: list[int] = PROMPT, **fields: object
 ) -> Generation:
-    return ask(engine, adapter, prompt, **fields).future.result(60)  # type: ignore[attr-defined,no-any-return]
+    return ask(engine, adapter, prompt, **fields).future.result(WAIT_S)  # type: ignore[attr-defined,no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -96,12 +98,12 @@ def test_rows_of_several_adapters_in_one_step(
         for i, (name, prompt) in enumerate(zip(names, prompts, strict=True))
     ]
     for name, prompt, ticket in zip(names, prompts, tickets, strict=True):
-        sampled = ticket.future.result(60)  # type: ignore[attr-defined]
+        sampled = ticket.future.result(WAIT_S)  # type: ignore[attr-defined]
         if name:
             wanted = by_peft(tiny, folders[name], prompt, sampled)
         else:
             ids = [*prompt, *sampled.token_ids_T]
-            wanted = engine.score([ids]).result(60)[0][len(prompt) - 1 :]
+            wanted = engine.score([ids]).result(WAIT_S)[0][len(prompt) - 1 :]
         assert sampled.logprobs_T == pytest.approx(wanted, abs=1e-4), name
 
 
@@ -117,8 +119,8 @@ def test_the_base_is_bitwise_the_same_beside_adapters(tiny: Path, tmp_path: Path
             others = [ask(engine, adapter, PROMPT[i:], max_tokens=40) for i in range(3)]
             base = ask(engine, "", PROMPT[5:], max_tokens=40)
             engine.resume()
-            results.append(base.future.result(60))  # type: ignore[attr-defined]
-            assert all(ticket.future.result(60) for ticket in others)  # type: ignore[attr-defined]
+            results.append(base.future.result(WAIT_S))  # type: ignore[attr-defined]
+            assert all(ticket.future.result(WAIT_S) for ticket in others)  # type: ignore[attr-defined]
         finally:
             engine.close()
     assert results[0] == results[1]
@@ -168,8 +170,8 @@ def test_unloading_ends_its_requests_and_no_others(
     engine.unload_adapter("mine")
     engine.unload_adapter("mine")
     with pytest.raises(EngineError, match="'mine' was unloaded"):
-        running.future.result(60)
-    assert len(other.future.result(60).token_ids_T) == 300  # type: ignore[attr-defined]
+        running.future.result(WAIT_S)
+    assert len(other.future.result(WAIT_S).token_ids_T) == 300  # type: ignore[attr-defined]
     assert engine.adapters() == {} and engine.stats()["running"] == 0
     with pytest.raises(RequestRefused, match="no adapter 'mine'") as caught:
         engine.submit(PROMPT, long)
@@ -180,13 +182,13 @@ def test_unloading_ends_its_requests_and_no_others(
 
 def test_scores_under_an_adapter(engine: TorchEngine, tiny: Path, tmp_path: Path) -> None:
     folder = make_adapter(tiny, tmp_path)
-    base = engine.score([PROMPT]).result(60)
+    base = engine.score([PROMPT]).result(WAIT_S)
     engine.load_adapter("mine", folder, 1)
     sampled = run(engine, "mine", temperature=0.7)
     ids = [*PROMPT, *sampled.token_ids_T]
-    scores = engine.score([[5], ids], 0.7, adapter="mine").result(60)[1]
+    scores = engine.score([[5], ids], 0.7, adapter="mine").result(WAIT_S)[1]
     assert scores[len(PROMPT) - 1 :] == pytest.approx(sampled.logprobs_T, abs=1e-4)
-    assert engine.score([PROMPT]).result(60) == base
+    assert engine.score([PROMPT]).result(WAIT_S) == base
 
 
 def _edit_config(**fields: object) -> Callable[[Path], None]:
@@ -261,6 +263,6 @@ def test_new_base_weights_under_an_adapter(engine: TorchEngine, tiny: Path, tmp_
     new = run(engine, "mine")
     assert new.num_cached == 0
     ids = [*PROMPT, *new.token_ids_T]
-    scores = engine.score([ids], adapter="mine").result(60)[0][len(PROMPT) - 1 :]
+    scores = engine.score([ids], adapter="mine").result(WAIT_S)[0][len(PROMPT) - 1 :]
     assert new.logprobs_T == pytest.approx(scores, abs=1e-4)
     assert new.logprobs_T != pytest.approx(old.logprobs_T, abs=1e-2)

@@ -17,6 +17,7 @@ from serving.errors import ContextOverflow, EngineError, RequestRefused
 from serving.sglang.engine import SglangEngine
 from serving.types import Generation, Sampling, Token
 
+from .conftest import WAIT_S
 from .sglang_cases import LIMITS, PROMPT, Stream, adapter, changed, own, run, until
 from .sglang_double import SglangDouble
 
@@ -118,8 +119,8 @@ def test_the_end_of_the_context_is_length(engine: SglangEngine) -> None:
 
 def test_scores_are_the_engines(engine: SglangEngine, double: SglangDouble) -> None:
     rows = [PROMPT, PROMPT[:5], [7]]
-    wanted = double.engine.score(rows).result(30)
-    scored = engine.score(rows).result(30)
+    wanted = double.engine.score(rows).result(WAIT_S)
+    scored = engine.score(rows).result(WAIT_S)
     assert [len(row) for row in scored] == [86, 4, 0]
     for row, want in zip(scored, wanted, strict=True):
         assert row == pytest.approx(want, abs=1e-5)
@@ -133,7 +134,7 @@ def test_a_callback_that_fails_is_its_own_requests_error(engine: SglangEngine) -
 
     ticket = engine.submit(PROMPT, Sampling(max_tokens=50), broken)
     with pytest.raises(EngineError, match="ValueError: mine"):
-        ticket.future.result(30)
+        ticket.future.result(WAIT_S)
     assert run(engine, PROMPT, max_tokens=3).finish_reason in ("length", "stop")
 
 
@@ -191,7 +192,7 @@ def test_pause_stops_and_resume_goes_on(engine: SglangEngine, double: SglangDoub
     assert not waiting.future.done()
     engine.resume()
     engine.resume()
-    assert stream.result().finish_reason == waiting.future.result(30).finish_reason == "length"
+    assert stream.result().finish_reason == waiting.future.result(WAIT_S).finish_reason == "length"
 
 
 def test_a_server_left_paused_goes_on(tiny: Path, double: SglangDouble) -> None:
@@ -351,8 +352,8 @@ def test_an_adapters_new_version_leaves_replies_in_flight_alone(
     assert not stream.ticket.future.done() and len(double.lora_paths) == 2
     assert set(stream.result().versions_T) == {1}
     until(lambda: list(double.lora_paths) == ["ann@2.2"])
-    scored = engine.score([PROMPT], adapter="ann").result(30)
-    assert scored != engine.score([PROMPT]).result(30)
+    scored = engine.score([PROMPT], adapter="ann").result(WAIT_S)
+    assert scored != engine.score([PROMPT]).result(WAIT_S)
     with pytest.raises(EngineError, match="older"):
         engine.load_adapter("ann", tmp_path / "1", 1)
     with pytest.raises(EngineError, match="peft"):

@@ -15,6 +15,7 @@ from serving.sglang.fleet import Limits
 from serving.sglang.routing import BLOCK, PrefixTable
 from serving.types import Sampling, Token
 
+from .conftest import WAIT_S
 from .sglang_cases import LIMITS, PROMPT, Stream, adapter, changed, own, run, until
 from .sglang_double import SglangDouble
 from .sglang_protocol import CHECKS, check_protocol
@@ -87,7 +88,7 @@ def test_a_killed_servers_whole_replies_begin_again(
     ]
     until(lambda: all(double.num_running == 2 for double in doubles))
     doubles[1].kill()
-    assert [len(ticket.future.result(30).token_ids_T) for ticket in tickets] == [60] * 4
+    assert [len(ticket.future.result(WAIT_S).token_ids_T) for ticket in tickets] == [60] * 4
 
 
 def test_a_server_that_comes_back_is_brought_up_to_date(
@@ -134,7 +135,7 @@ def test_an_abort_that_is_not_ours_is_made_good(engine: SglangEngine, double: Sg
             Sampling(max_tokens=30, ignore_end=True, temperature=0),
             (lambda token: None) if streamed else None,
         )
-        sampled = ticket.future.result(30)
+        sampled = ticket.future.result(WAIT_S)
         assert sampled.finish_reason == "length" and len(sampled.token_ids_T) == 30
         first, second = double.bodies[-2:]
         taken = len(second["input_ids"]) - len(PROMPT)
@@ -151,13 +152,13 @@ def test_a_schema_is_not_taken_up_half_way(engine: SglangEngine, double: SglangD
     double.abort_after, double.token_delay_s = 5, 0.002
     schema = '{"type": "array", "items": {"type": "integer"}, "minItems": 20, "maxItems": 20}'
     sampling = Sampling(max_tokens=400, json_schema=schema, seed=1)
-    sampled = engine.submit(PROMPT, sampling).future.result(30)
+    sampled = engine.submit(PROMPT, sampling).future.result(WAIT_S)
     assert [body["input_ids"] for body in double.bodies] == [PROMPT, PROMPT]
     assert sampled.finish_reason in ("stop", "length") and len(sampled.token_ids_T) > 20
     double.abort_after = 5
     told: list[Token] = []
     with pytest.raises(EngineError, match="schema"):
-        engine.submit(PROMPT, sampling, told.append).future.result(30)
+        engine.submit(PROMPT, sampling, told.append).future.result(WAIT_S)
 
 
 def test_half_an_update_is_never_served(

@@ -26,6 +26,7 @@ from serving.sglang.fleet import Limits
 from serving.sglang.http import ServerRefused, SglangServer
 from serving.types import Generation, Sampling, Token
 
+from .conftest import WAIT_S
 from .sglang_cases import adapter, changed, until
 from .sglang_protocol import CHECKS, check_protocol
 from .test_torch_engine import reference
@@ -167,7 +168,7 @@ def test_cancel_frees_the_servers_slot(engine: SglangEngine, streamed: bool) -> 
     until(lambda: told if streamed else engine.stats()["running"], 60)
     time.sleep(0.5)
     ticket.cancel()
-    sampled = ticket.future.result(30)
+    sampled = ticket.future.result(WAIT_S)
     assert sampled.finish_reason == "cancelled" and 0 < len(sampled.token_ids_T) < 1500
     until(lambda: engine.stats()["servers"][0]["loads"][0]["num_running_reqs"] == 0, 30)
 
