@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
 import gymnasium
@@ -18,6 +19,8 @@ from envs.core import Finish, TaskEnv
 from envs.errors import EnvError, MissingDependency, SetupError
 from envs.gui.actions import Action as GuiAction
 from envs.gui.actions import BadAction, Done, Fail
+from envs.gui.drawing import with_marks
+from envs.gui.recording import Recording
 from envs.gui.tree import Node, render
 from envs.sandbox.protocol import SandboxProvider, SandboxSpec
 from envs.spaces import Unicode
@@ -86,6 +89,8 @@ class BrowserEnv(TaskEnv[BrowserObservation]):
         sandboxes: where sandboxes come from; not closed, unless ``own_sandboxes`` was called.
         observe: ``tree``, ``dom``, ``screenshot``, ``both`` (tree and screenshot) or ``all``.
         width, height: of the page's picture, in pixels.
+        marks: draw each element's id onto the screenshot (set-of-marks).
+        record: folder for an animated picture of every episode; ``record_kind`` webp or gif.
 
     Version history: v0.
     """
@@ -101,6 +106,9 @@ class BrowserEnv(TaskEnv[BrowserObservation]):
         observe: Observe = "tree",
         width: int = 640,
         height: int = 480,
+        marks: bool = False,
+        record: str | None = None,
+        record_kind: str = "webp",
     ) -> None:
         super().__init__(tasks, finish, render_mode)
         if observe not in SEES:
@@ -108,6 +116,11 @@ class BrowserEnv(TaskEnv[BrowserObservation]):
         if not (100 <= width <= 4096 and 100 <= height <= 4096):
             raise ValueError(f"a page of {width}x{height}: give 100 to 4096 pixels each way")
         self.see, self.width, self.height = SEES[observe], width, height
+        if marks and "screenshot" not in self.see:
+            raise ValueError("marks=True draws onto the screenshot: observe=screenshot or both")
+        self.marks = marks
+        self.recording = Recording(Path(record), record_kind) if record else None
+        self._looks = self.see | {"screenshot"} if record else self.see
         self.action_space = Actions(samples=("click 1", "click 50 60", "type a", "wait 0", "back"))
         self.observation_space = cast(
             "spaces.Space[BrowserObservation]", spaces.Dict(self._parts())
@@ -165,6 +178,8 @@ class BrowserEnv(TaskEnv[BrowserObservation]):
             self._release(well=False)
             raise
         self._task, self._steps, self._verdict = task, 0, None
+        if self.recording is not None:
+            self.recording.begin(task.id)
         self._transcript = [f"# {self._instruction}"]
         return self._observe(view), {"task": task.id}
 
@@ -181,7 +196,9 @@ class BrowserEnv(TaskEnv[BrowserObservation]):
             return self._open(task, rules)
         for name, text in task.data.get("uploads", {}).items():
             self._browser.sandbox.write_file(f"{UPLOADS}/{name}", str(text).encode())
-        session = Session(self._browser, rules.site, self.width, self.height, self.see, rules.hide)
+        session = Session(
+            self._browser, rules.site, self.width, self.height, self._looks, rules.hide
+        )
         self._hands = Hands(session, frozenset(task.data.get("uploads", {})))
         self._run(session.open(rules.start))
         return session
@@ -212,6 +229,7 @@ class BrowserEnv(TaskEnv[BrowserObservation]):
             said = parse(action) if isinstance(action, str) else action
         except BadAction as bad:
             error = str(bad)
+        before = session.view
         error, ruling = self._run(self._act(session, rules, said, error))
         out_of_steps = self._steps >= task.limits.max_steps
         gave_up, says_done = isinstance(said, Fail), isinstance(said, Done)
@@ -227,6 +245,7 @@ class BrowserEnv(TaskEnv[BrowserObservation]):
             self._verdict = _final(ruling, gave_up)
             reward, info["verdict"] = self._verdict.reward, self._verdict
         written = action if isinstance(action, str) else _written(action)
+        self._record(before, said, f"{written}  [{error}]" if error else written)
         self._transcript.append(f"> {written}" + (f"\n! {error}" if error else ""))
         return self._observe(session.view, error), reward, terminated, truncated, info
 
@@ -284,6 +303,8 @@ class BrowserEnv(TaskEnv[BrowserObservation]):
     def close(self) -> None:
         """Give the browser back. Idempotent."""
         self._release(well=True)
+        if self.recording is not None:
+            self.recording.end()
         if self._owned is not None:
             shelf.clear(self._owned)
             self._owned.close()
@@ -306,6 +327,15 @@ class BrowserEnv(TaskEnv[BrowserObservation]):
         except (Error, asyncio.CancelledError, OSError) as error:
             raise BrowserLost(f"the browser is gone: {error}") from error
 
+    def _record(self, before: View, said: Action | None, words: str) -> None:
+        if self.recording is None or self._session is None:
+            return
+        self.recording.add(before.screenshot, said, before.tree, f"{self._steps}  {words}")
+        if self._verdict is not None:
+            end = f"end, reward {self._verdict.reward:g}"
+            self.recording.add(self._session.view.screenshot, None, (), end)
+            self.recording.end()
+
     def _observe(self, view: View, error: str = "") -> BrowserObservation:
         tabs = [f"{'*' if place == view.active else ' '} {place + 1} {url[:200]}"
                 for place, url in enumerate(view.tabs)]  # fmt: skip
@@ -327,7 +357,8 @@ class BrowserEnv(TaskEnv[BrowserObservation]):
         if "screenshot" in self.see:
             shot = view.screenshot
             blank = np.full((self.height, self.width, 3), 255, np.uint8)
-            seen["screenshot"] = blank if shot is None else shot.copy()
+            shot = blank if shot is None else shot
+            seen["screenshot"] = with_marks(shot, view.tree) if self.marks else shot.copy()
         return seen
 
     def _end_session(self) -> None:

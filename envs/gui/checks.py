@@ -7,6 +7,7 @@
 Files are read through the sandbox, after everything of the agent's has ended.
 """
 
+import hmac
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -35,10 +36,18 @@ def name(check: Mapping[str, Any]) -> str:
     return f"{check['kind']} {check.get('path', '')}".strip()
 
 
-def judge(sandbox: Sandbox, check: Mapping[str, Any]) -> str:
-    """Return "" when the check holds, else why not. Raises ``VerifierError``, ``SandboxLost``."""
+def judge(sandbox: Sandbox, check: Mapping[str, Any], key: str = "") -> str:
+    """Return "" when the check holds, else why not.
+
+    Args:
+        key: with which the form of the episode signs its state.
+
+    Raises:
+        VerifierError: the form left no state.
+        SandboxLost: the sandbox is gone.
+    """
     if check["kind"] == "form":
-        return _form(sandbox, check)
+        return _form(sandbox, check, key)
     try:
         data = sandbox.read_file(check["path"], max_bytes=MOST_BYTES)
     except SandboxFileError:
@@ -52,9 +61,14 @@ def judge(sandbox: Sandbox, check: Mapping[str, Any]) -> str:
     return "" if right else f"holds {text[:100]!r}"
 
 
-def _form(sandbox: Sandbox, check: Mapping[str, Any]) -> str:
+def _form(sandbox: Sandbox, check: Mapping[str, Any], key: str) -> str:
     try:
-        state = json.loads(sandbox.read_file(FORM_STATE, max_bytes=MOST_BYTES))
+        data = sandbox.read_file(FORM_STATE, max_bytes=MOST_BYTES)
+        written, _, signature = data.rstrip(b"\n").rpartition(b"\n")
+        right = hmac.new(key.encode(), written, "sha256").hexdigest().encode()
+        if not hmac.compare_digest(signature, right):
+            return "the form's state was written by somebody else"
+        state = json.loads(written)
         values, pressed = state["values"], state["pressed"]
     except (SandboxFileError, SandboxLimitError, ValueError, KeyError, TypeError) as error:
         raise VerifierError(f"the window's state cannot be read: {error}") from error

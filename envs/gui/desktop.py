@@ -89,9 +89,14 @@ class Desktop:
         if made.exit_code != 0:
             raise SetupError(f"the desktop does not start: {made.output.strip()[-400:]}")
 
-    def launch(self, argv: Sequence[str], cwd: str = "/workspace") -> None:
-        """Start an application and wait for its window. Raises ``SetupError``, ``SandboxLost``."""
-        answer = self.ask({"op": "launch", "argv": list(argv), "cwd": cwd})
+    def launch(self, argv: Sequence[str], cwd: str = "/workspace", said: str = "") -> None:
+        """Start an application, tell it ``said`` on its standard input and wait for its window.
+
+        Raises:
+            SetupError: no window comes.
+            SandboxLost: the sandbox is gone.
+        """
+        answer = self.ask({"op": "launch", "argv": list(argv), "cwd": cwd, "said": said})
         if "error" in answer:
             raise SetupError(f"{argv[0]} does not start: {answer['error']}")
 

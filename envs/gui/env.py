@@ -1,7 +1,9 @@
 """The environment of desktop tasks."""
 
 import json
+import secrets
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
 import gymnasium
@@ -13,7 +15,9 @@ from envs.errors import SetupError
 from envs.gui import checks
 from envs.gui.actions import Action, BadAction, Clipboard, Done, Fail, parse, to_text
 from envs.gui.desktop import FOLDER, SETTLE_S, Desktop, View
+from envs.gui.drawing import with_marks
 from envs.gui.events import events_of
+from envs.gui.recording import Recording
 from envs.gui.tree import render
 from envs.sandbox.protocol import Sandbox, SandboxProvider, SandboxSpec
 from envs.spaces import Unicode
@@ -66,6 +70,8 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
         sandboxes: where sandboxes come from; not closed, unless ``own_sandboxes`` was called.
         observe: ``tree``, ``screenshot`` or ``both``.
         width, height: of the screen, in pixels.
+        marks: draw each element's id onto the screenshot (set-of-marks).
+        record: folder for an animated picture of every episode; ``record_kind`` webp or gif.
 
     Version history: v0.
     """
@@ -81,6 +87,9 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
         observe: Observe = "tree",
         width: int = 1024,
         height: int = 768,
+        marks: bool = False,
+        record: str | None = None,
+        record_kind: str = "webp",
     ) -> None:
         super().__init__(tasks, finish, render_mode)
         if observe not in ("tree", "screenshot", "both"):
@@ -90,7 +99,12 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
         self.see = {"tree": ("tree",), "screenshot": ("screenshot",)}.get(
             observe, ("tree", "screenshot")
         )
+        if marks and "screenshot" not in self.see:
+            raise ValueError("marks=True draws onto the screenshot: observe=screenshot or both")
         self.width, self.height = width, height
+        self.marks = marks
+        self.recording = Recording(Path(record), record_kind) if record else None
+        self._looks = ("tree", "screenshot") if record or marks else self.see
         self.action_space = Actions(samples=("click 1", "click 100 100", "type a", "wait 0"))
         self.observation_space = cast(
             "spaces.Space[DesktopObservation]", spaces.Dict(self._parts())
@@ -100,6 +114,7 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
         self._sandbox: Sandbox | None = None
         self._desktop: Desktop | None = None
         self._view: View | None = None
+        self._key = ""  # with which the form signs its state
 
     def _parts(self) -> dict[str, spaces.Space[Any]]:
         parts: dict[str, spaces.Space[Any]] = {
@@ -138,11 +153,13 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
         self._sandbox = sandbox = self._sandboxes.acquire(self.sandbox_spec(task))
         try:
             self._desktop = self._set_up(sandbox, task)
-            view = self._desktop.step((), self.see)
+            view = self._desktop.step((), self._looks)
         except BaseException:
             self._release()
             raise
         self._task, self._steps, self._verdict = task, 0, None
+        if self.recording is not None:
+            self.recording.begin(task.id)
         self._transcript = [f"# {task.instruction}"]
         return self._observe(view), {"task": task.id}
 
@@ -155,7 +172,9 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
             desktop.launch(argv)
         if form:  # last, so that nothing covers it
             program = f"{FOLDER}/inside/form.py"
-            desktop.launch(["python3", program, json.dumps(form), checks.FORM_STATE])
+            argv = ["python3", program, json.dumps(form), checks.FORM_STATE]
+            self._key = secrets.token_hex(16)
+            desktop.launch(argv, said=f"{self._key}\n")
         if not form and not task.data.get("apps"):
             raise SetupError(f"{task.id} starts no application")
         return desktop
@@ -182,7 +201,7 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
         except BadAction as bad:
             error = str(bad)
         ends = isinstance(said, Done | Fail)
-        view = self._view if ends or error else self._desktop.step(events, self.see, SETTLE_S)
+        view = self._view if ends or error else self._desktop.step(events, self._looks, SETTLE_S)
         clip = self._desktop.clipboard() if isinstance(said, Clipboard) else ""
         if view is not self._view and view.ended:
             error = f"an application ended with exit code {view.ended[0]}"
@@ -198,6 +217,7 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
         if verdict is not None and (terminated or truncated):
             self._verdict, reward, info["verdict"] = verdict, verdict.reward, verdict
         written = action if isinstance(action, str) else _written(action)
+        self._record(said, written, error, view, ended=terminated or truncated)
         self._transcript.append(f"> {written}" + (f"\n! {error}" if error else ""))
         return self._observe(view, error, clip), reward, terminated, truncated, info
 
@@ -220,6 +240,8 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
     def close(self) -> None:
         """Give the sandbox back. Idempotent."""
         self._release()
+        if self.recording is not None:
+            self.recording.end()
         if self._owned is not None:
             self._owned.close()
 
@@ -233,10 +255,10 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
             right = failed and infeasible
             return Verdict(float(right), detail="" if right else "fail was the wrong ending")
         specs: Sequence[Mapping[str, Any]] = self._task.data["checks"]
-        if not last and any(checks.judge(self._sandbox, spec) for spec in specs):
+        if not last and any(checks.judge(self._sandbox, spec, self._key) for spec in specs):
             return Verdict(0.0, detail="not solved yet")
         self._sandbox.kill_processes()
-        reasons = [checks.judge(self._sandbox, spec) for spec in specs]
+        reasons = [checks.judge(self._sandbox, spec, self._key) for spec in specs]
         names = [checks.name(spec) for spec in specs]
         wrong = [(n, why) for n, why in zip(names, reasons, strict=True) if why]
         return Verdict(
@@ -245,6 +267,16 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
             failed=tuple(n for n, _ in wrong),
             detail="; ".join(f"{n}: {why}" for n, why in wrong),
         )
+
+    def _record(self, said: Action | None, what: str, error: str, view: View, ended: bool) -> None:
+        if self.recording is None or self._view is None:
+            return
+        words = f"{what}  [{error}]" if error else what
+        self.recording.add(self._view.screenshot, said, self._view.tree, f"{self._steps}  {words}")
+        if ended:
+            result = f"end, reward {self._verdict.reward:g}" if self._verdict else "end"
+            self.recording.add(view.screenshot, None, (), result)
+            self.recording.end()
 
     def _observe(self, view: View, error: str = "", clip: str = "") -> DesktopObservation:
         assert self._task is not None
@@ -258,8 +290,9 @@ class DesktopEnv(TaskEnv[DesktopObservation]):
         )
         if "tree" in self.see:
             seen["tree"] = render(view.tree)
-        if view.screenshot is not None:
-            seen["screenshot"] = view.screenshot.copy()
+        if view.screenshot is not None and "screenshot" in self.see:
+            marked = with_marks(view.screenshot, view.tree) if self.marks else view.screenshot
+            seen["screenshot"] = marked.copy()
         return seen
 
     def _release(self) -> None:

@@ -1,5 +1,6 @@
 """Desktops in their real containers."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import pytest
 
 from envs import images
 from envs.errors import SandboxLost
+from envs.gui.checks import FORM_STATE
 from envs.gui.desktop import Desktop
 from envs.gui.env import DesktopEnv
 from envs.gui.tasks import load_tasks, templates
@@ -96,6 +98,22 @@ def test_an_x_server_that_dies_is_a_failure_of_the_world(env):
         env.step("click 1")
     seen, _ = env.reset(options={"task": first("press_button")})
     assert "button" in seen["tree"]
+
+
+def test_a_state_that_the_form_did_not_write_earns_nothing(env):
+    """An editor that saves over the form's file would otherwise fill in any form at once."""
+    task = first("press_button")
+    goal = task.data["checks"][0]
+    env.reset(options={"task": task})
+    sandbox = desktop(env).sandbox
+    form = sandbox.exec(["pgrep", "-f", "form.py"]).output.split()[0]
+    assert sandbox.exec(["cat", f"/proc/{form}/environ"]).exit_code != 0  # nobody looks into it
+    state = json.dumps({"pressed": goal["pressed"], "values": goal["values"]})
+    old = sandbox.read_file(FORM_STATE).decode().splitlines()
+    sandbox.write_file(FORM_STATE, f"{state}\n{old[1]}\n".encode())
+    *_, info = env.step("done")
+    assert info["verdict"].reward == 0.0
+    assert "somebody else" in info["verdict"].detail
 
 
 def test_fail_is_no_success(env):

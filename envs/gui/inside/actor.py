@@ -43,7 +43,7 @@ class Actor:
         """Start an application and wait until it shows a window in the tree."""
         new: list[str] = []
         before = {node["id"] for node in self.tree.read() if node["depth"] == 0}
-        self.display.launch(request["argv"], request["cwd"])
+        self.display.launch(request["argv"], request["cwd"], request.get("said", ""))
         begun = time.monotonic()
         ask_again = begun + PATIENCE_S
         while (now := time.monotonic()) < begun + READY_S:

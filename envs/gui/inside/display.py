@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -67,9 +68,14 @@ class Display:
         os.environ["DBUS_SESSION_BUS_ADDRESS"] = bus.stdout.decode().strip()
         self.manager = subprocess.Popen(["openbox", "--sm-disable"], **QUIET)  # type: ignore[call-overload]
 
-    def launch(self, argv: list[str], cwd: str) -> None:
-        """Start an application."""
-        self.apps.append(subprocess.Popen(argv, cwd=cwd, start_new_session=True, **QUIET))  # type: ignore[call-overload]
+    def launch(self, argv: list[str], cwd: str, said: str = "") -> None:
+        """Start an application; ``said`` is its whole standard input."""
+        pipes = {**QUIET, "stdin": subprocess.PIPE}
+        app = subprocess.Popen(argv, cwd=cwd, start_new_session=True, **pipes)  # type: ignore[call-overload]
+        self.apps.append(app)
+        with contextlib.suppress(OSError):  # it may have ended, which is told elsewhere
+            app.stdin.write(said.encode())
+            app.stdin.close()
 
     def ended(self) -> list[int]:
         """Return the exit codes of applications that ended since the last call."""

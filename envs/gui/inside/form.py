@@ -2,11 +2,15 @@
 
 SPEC is JSON: ``title`` and ``rows``, each with ``kind`` (button, entry, check, radio, combo, spin,
 label), ``name`` and what it starts with. STATE is a file that always holds what the window says:
-``pressed`` (buttons in order) and ``values`` (name to value).
+``pressed`` (buttons in order) and ``values`` (name to value), and behind it on a line of its own
+their HMAC. The key comes over standard input and stays in this process, which nobody may look
+into: whoever else writes that file cannot sign what he writes.
 """
 
 from __future__ import annotations
 
+import ctypes
+import hmac
 import json
 import os
 import sys
@@ -17,12 +21,14 @@ import gi
 gi.require_version("Gtk", "3.0")
 from gi.repository import Gtk  # noqa: E402
 
+PR_SET_DUMPABLE = 4
+
 
 class Form:
     """The window and the file that follows it."""
 
-    def __init__(self, spec: dict[str, Any], path: str) -> None:
-        self.path = path
+    def __init__(self, spec: dict[str, Any], path: str, key: bytes) -> None:
+        self.path, self.key = path, key
         self.pressed: list[str] = []
         self.values: dict[str, Any] = {}
         self.window = Gtk.Window(title=spec["title"])
@@ -36,8 +42,10 @@ class Form:
         self.window.show_all()
 
     def save(self) -> None:
+        state = json.dumps({"pressed": self.pressed, "values": self.values})
+        signature = hmac.new(self.key, state.encode(), "sha256").hexdigest()
         with open(f"{self.path}.new", "w") as file:
-            json.dump({"pressed": self.pressed, "values": self.values}, file)
+            file.write(f"{state}\n{signature}\n")
         os.replace(f"{self.path}.new", self.path)
 
     def note(self, name: str, value: Any) -> None:
@@ -107,5 +115,6 @@ class Form:
 
 
 if __name__ == "__main__":
-    form = Form(json.loads(sys.argv[1]), sys.argv[2])
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    form = Form(json.loads(sys.argv[1]), sys.argv[2], sys.stdin.readline().strip().encode())
     Gtk.main()
