@@ -157,7 +157,8 @@ class Handlers:
         name = self._gateway.model_name
         mine = self._gateway.adapters(request[OWNER])
         rows = [_model(name), *(_model(f"{name}:{adapter}") for adapter in mine)]
-        return json_answer({"object": "list", "data": rows})
+        page = {"has_more": False, "first_id": rows[0]["id"], "last_id": rows[-1]["id"]}
+        return json_answer({"object": "list", "data": rows, **page})
 
     async def model(self, request: web.Request) -> web.Response:
         asked, name = request.match_info["name"], self._gateway.model_name
@@ -197,7 +198,10 @@ class Handlers:
 
 
 def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "clawgym"}
+    """Return a model as OpenAI's clients read it, and as Anthropic's do."""
+    openai = {"object": "model", "created": 0, "owned_by": "clawgym"}
+    claude = {"type": "model", "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
+    return {"id": name, **openai, **claude}
 
 
 def reply_headers(job: Any) -> dict[str, str]:

@@ -215,6 +215,15 @@ def test_claude_streams_the_same_blocks(tiny: Path) -> None:
         assert counted.input_tokens == message.usage.input_tokens
 
 
+def test_both_clients_list_the_models(tiny: Path) -> None:
+    """Bug prevented: a model without type and name where Anthropic's client shows a choice."""
+    with serving(tiny, "fine") as (_, url):
+        assert [model.id for model in openai_client(url).models.list()] == ["m"]
+        (card,) = claude(url).models.list()
+        assert (card.id, card.type, card.display_name) == ("m", "model", "m")
+        assert claude(url).models.retrieve("m").created_at.year == 1970
+
+
 def test_claude_reads_our_errors(tiny: Path) -> None:
     with serving(tiny, "one STOP two", RuntimeError("broke")) as (_, url), claude(url) as client:
         ask: dict[str, Any] = {"model": "m", "max_tokens": 50, "messages": [USER]}
