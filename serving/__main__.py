@@ -11,7 +11,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before anything imports t
 
 import difflib
 import errno
-import gc
 import importlib
 import logging
 import signal
@@ -77,7 +76,6 @@ DEFAULTS: dict[str, str | int] = {
     **asdict(EngineOptions()),
 }
 KEY_FOLDER = Path("~/.config/clawgym")
-YOUNG_OBJECTS = 10_000  # made between two collections
 
 
 class UsageError(Exception):
@@ -202,7 +200,7 @@ def serve(options: dict[str, str | int]) -> None:
     """Serve until SIGINT or SIGTERM."""
     from .models import resolve
     from .renderer import Renderer
-    from .server import PolicyServer
+    from .server import PolicyServer, spare_collector
 
     chosen = server_options(options)
     key = api_key("CLAWGYM_API_KEY", "api_key")
@@ -238,16 +236,6 @@ def serve(options: dict[str, str | int]) -> None:
         if server is not None:
             server.stop()
         engine.close()
-
-
-def spare_collector() -> None:
-    """Have the garbage collector pass over what was made so far: models, modules, restored turns.
-
-    Going through all that again and again was a fifth of a request's processor time.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, 20, 20)
 
 
 def main(arguments: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import secrets
 import threading
@@ -28,6 +29,7 @@ START_TIMEOUT_S = 30.0
 LAST_PORT = 65535
 MOST_FILES = 16384
 DAY_S = 86_400.0
+YOUNG_OBJECTS = 10_000  # made between two collections of garbage
 EXPIRY_S = 600.0  # between two looks for turns that are too old
 
 logger = logging.getLogger(__name__)
@@ -235,3 +237,15 @@ def _allow_connections() -> None:
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def spare_collector() -> None:
+    """Have the garbage collector pass over what was made so far: models, modules, restored turns.
+
+    Going through all that again and again was a fifth of a request's processor time. For processes
+    that do nothing but serve, once they are ready: what is garbage now and in a circle is collected
+    first, what becomes so of it later never is.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, 20, 20)

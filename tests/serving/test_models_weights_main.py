@@ -81,7 +81,7 @@ def test_what_was_made_at_the_start_is_never_gone_through_again() -> None:
     of a request's time; or nothing is collected any more."""
     program = """
 import gc, weakref
-from serving.__main__ import spare_collector
+from serving.server import spare_collector
 class Node: pass
 spare_collector()
 node = Node(); node.me = node; gone = weakref.ref(node); del node
