@@ -1,10 +1,11 @@
-"""``python -m benchmarks.judge data=FILE [key=value…]``: how far can a judge be trusted?
+"""``python -m benchmarks.judge data=FILE|NAME [key=value…]``: how far can a judge be trusted?
 
 Runs the judge as a program over labelled exchanges (one JSON object a line: id, kind, history,
-reply, next_state, label −1, 0 or 1; an example is in ``rl/judge/data/test.jsonl``) and compares.
+reply, next_state, label −1, 0 or 1; ``python -m rl.judge rows part=test`` shows it) and compares.
 
-  data    FILE of labelled exchanges, or simulated: talk with the users of envs/chat, whose next
-          words have a known meaning (``benchmarks.simulated``)
+  data    FILE of labelled exchanges; or test, fresh, fresh2: parts of our own (``rl.judge.data``);
+          or simulated: talk with the users of envs/chat, whose next words have a known meaning
+          (``benchmarks.simulated``)
   judge   default: also rules, or the base URL of an OpenAI-compatible server
   out     FOLDER: also write judge.json and calibration.png there
   others  any setting of the judge, such as votes=5 or name=MODEL
@@ -36,6 +37,7 @@ import numpy as np
 
 from benchmarks import simulated
 
+OWN_PARTS = ("train", "test", "fresh", "fresh2")
 CLASSES = {1: "good", 0: "neutral", -1: "bad"}
 Z = 1.959964
 NUM_BINS = 10
@@ -111,9 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = dict(_option(argument) for argument in arguments)
         if "data" not in options:
-            raise UserError("give data=FILE or data=simulated")
-        data = options.pop("data")
-        rows = simulated.rows() if data == "simulated" else read_rows(Path(data))
+            raise UserError(f"give data=FILE, or data= one of {', '.join(OWN_PARTS)}, simulated")
+        rows = _rows(options.pop("data"))
         out = options.pop("out", None)
         cases = judge(rows, [f"{key}={value}" for key, value in options.items()])
     except UserError as error:
@@ -134,6 +135,18 @@ def _option(argument: str) -> tuple[str, str]:
     if not equals:
         raise UserError(f"{argument}: options are written KEY=VALUE; see --help")
     return key, value
+
+
+def _rows(data: str) -> list[dict[str, Any]]:
+    if data == "simulated":
+        return simulated.rows()
+    if data in OWN_PARTS:
+        command = [sys.executable, "-m", "rl.judge", "rows", f"part={data}"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            raise JudgeFailed(f"{data} cannot be composed", done.returncode)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+    return read_rows(Path(data))
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

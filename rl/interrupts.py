@@ -90,8 +90,8 @@ def run_child(command: Sequence[str]) -> int:
         signal.signal(number, pass_on)
     try:
         child = subprocess.Popen(command, start_new_session=True)
-        for number in early:
-            child.send_signal(number)
+        for heard in early:
+            child.send_signal(heard)
         return child.wait()
     finally:
         for number, handler in before.items():

@@ -3,8 +3,11 @@
   python -m rl.judge score [judge=default|rules|URL] [KEY=VALUE…] < rows.jsonl > judgements.jsonl
       Judges labelled or unlabelled exchanges (``rl.judge.labelled``), one JSON line each: id,
       score, confidence, reason, source, hint, seconds. KEY is one of ``judge.*``, such as votes=5.
-  python -m rl.judge train [out=FILE]
-      Trains the default judge's weights and prints its rates over styles held out.
+  python -m rl.judge train [data=FILE] [out=FILE]
+      Trains the default judge's weights, on our own exchanges or those of a file (add a ``style``
+      to each row), and prints its rates over styles held out.
+  python -m rl.judge rows part=NAME > rows.jsonl
+      Prints a part of our own labelled exchanges: train, test, fresh, fresh2.
 
 Exit 0 done, 2 user error, 3 the judge cannot be reached.
 """
@@ -27,6 +30,8 @@ from rl.judge.types import Exchange
 
 AT_ONCE = {"default": 1, "rules": 1}  # so that their seconds are of one exchange
 OTHERS_AT_ONCE = 32
+SCORES = (-1, 0, 1)
+MIN_STYLES = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return asyncio.run(_score(options))
         if command == "train":
             return _train(options)
+        if command == "rows":
+            return _rows(options)
     except (ConfigError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -92,14 +99,47 @@ def _exchange(number: int, row: dict[str, Any]) -> Exchange:
 
 def _train(options: dict[str, str]) -> int:
     from rl.judge.classifier import WEIGHTS
-    from rl.judge.embeddings import Embedder, fetch
+    from rl.judge.data.compose import compose
+    from rl.judge.embeddings import Embedder
     from rl.judge.training import train
 
-    out = Path(options.pop("out", str(WEIGHTS)))
-    if options:
-        raise ConfigError(f"{next(iter(options))}: train takes out=FILE only")
-    print(json.dumps(train(Embedder(fetch()), out=out), indent=2))
+    out, data = Path(options.pop("out", str(WEIGHTS))), options.pop("data", None)
+    _refuse(options, "train takes data=FILE and out=FILE")
+    rows = compose("train") if data is None else _labelled(Path(data))
+    print(json.dumps(train(Embedder(), rows, out=out), indent=2))
     return 0
+
+
+def _labelled(path: Path) -> list[dict[str, Any]]:
+    try:
+        numbered = list(read(path.read_text(encoding="utf-8").splitlines()))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None
+    for number, row in numbered:
+        _exchange(number, row)
+        if row.get("label") not in SCORES:
+            legal = ", ".join(map(str, SCORES))
+            raise ConfigError(f"line {number}: label is {row.get('label')!r}; it is one of {legal}")
+    if len({row.get("style") for _, row in numbered}) < MIN_STYLES:
+        raise ConfigError(f"{path}: rows of at least two styles are needed, one is held out")
+    return [row for _, row in numbered]
+
+
+def _rows(options: dict[str, str]) -> int:
+    from rl.judge.data.compose import PARTS, compose
+
+    part = options.pop("part", "")
+    _refuse(options, "rows takes part=NAME")
+    if part not in PARTS:
+        raise ConfigError(f"part={part}: the parts are {', '.join(PARTS)}")
+    for row in compose(part):
+        print(json.dumps(row, ensure_ascii=False))
+    return 0
+
+
+def _refuse(options: dict[str, str], legal: str) -> None:
+    if options:
+        raise ConfigError(f"{next(iter(options))}: {legal} only")
 
 
 if __name__ == "__main__":

@@ -1,32 +1,29 @@
-"""What the default judge looks at: the follow-up's meaning, its letters, and what it repeats.
+"""What the default judge looks at: the follow-up's meaning and signs of how it was said.
 
-Three groups, each with its own scale in the classifier:
-  meaning  MiniLM embeddings (384 each) of the next message and of its first sentence alone, where
-           most people say whether they were served; English-centred
-  letters  hashed character 1- to 4-grams and words (``HASHED``): any language, typing errors
+Two groups, each with its own scale:
+  meaning  sentence embeddings of the next message and of its first sentence alone, where most
+           people say whether they were served
   signs    families of words (``rl.judge.lexicon``) in the message, its first sentence and what
-           follows it, length, marks, likeness to request and reply
+           follows it, length, marks, what is repeated of request and reply in letters or meaning
 """
 
 import math
 import re
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rl.judge.embeddings import WIDTH
 from rl.judge.lexicon import FAMILIES, families
 
-HASHED = 4096
-WIDTH = 384  # of an embedding
 MEANING = 2 * WIDTH
+MEANING_SCALE = 6.0  # brings numbers of about 0.04 to the size that training expects
+LIKENESS_SCALE = 2.0
 MAX_FIRST_CHARS = 120
 MAX_CHARS = 400  # of a text that are looked at
 CONTEXT_CHARS = 1500
-NGRAMS = (1, 2, 3, 4)
 
 Vector = NDArray[np.float32]
 Embed = Callable[[str], Vector]
@@ -50,16 +47,38 @@ class Texts:
 
 
 def features(texts: Texts, embed: Embed) -> Vector:
-    """Return one row: meaning, letters, signs."""
-    said = " ".join(texts.said.split())[:MAX_CHARS]
-    first, rest = halves(said)
-    whole = embed(said)
-    request = texts.request[:MAX_CHARS]
-    likeness = float(whole @ embed(request)) if request.strip() else 0.0
-    meaning = [whole, embed(first)]
+    """Return one row: meaning, signs."""
+    said, first, rest, request, reply = embedded(texts)
+    vectors = [embed(text) for text in (said, first, rest, request, reply)]
     return np.concatenate(
-        [*meaning, letters(said), signs(texts, said, likeness), _parts(first, rest)]
+        [
+            MEANING_SCALE * vectors[0],
+            MEANING_SCALE * vectors[1],
+            signs(texts, said),
+            _parts(first, rest),
+            _likeness(vectors, asked="?" in said or "？" in said or "؟" in said),
+        ]
     )
+
+
+def embedded(texts: Texts) -> tuple[str, str, str, str, str]:
+    """Return the texts that are embedded: message, first sentence, rest, request, reply."""
+    said = " ".join(texts.said.split())[:MAX_CHARS]
+    return (said, *halves(said), texts.request[:MAX_CHARS], texts.reply[:MAX_CHARS])
+
+
+def _likeness(vectors: list[Vector], *, asked: bool) -> Vector:
+    """Return how near the message is to request and reply: who goes on stays with the subject."""
+    whole, first, rest, request, reply = vectors
+    near = [
+        float(whole @ request),
+        float(whole @ reply),
+        float(first @ request),
+        float(rest @ request),
+        float(rest @ reply),
+    ]
+    near.append(max(near[:2]))
+    return np.asarray([*near, *(value * asked for value in near)], np.float32) * LIKENESS_SCALE
 
 
 def halves(said: str) -> tuple[str, str]:
@@ -69,24 +88,7 @@ def halves(said: str) -> tuple[str, str]:
     return said[:cut].strip()[:MAX_FIRST_CHARS], said[cut:].strip()
 
 
-def letters(text: str) -> Vector:
-    """Return hashed n-grams of characters and words, scaled to length 1."""
-    row = np.zeros(HASHED, np.float32)
-    words = re.findall(r"\w+|[^\w\s]", text.lower())
-    padded = f" {' '.join(words)} "
-    grams = [padded[i : i + n] for n in NGRAMS for i in range(len(padded) - n + 1)]
-    grams += [f"w:{word}" for word in words]
-    grams += [f"b:{a} {b}" for a, b in pairwise(words)]
-    grams += [f"first:{word}" for word in words[:1]]
-    for gram in grams:
-        code = zlib.crc32(gram.encode())
-        row[code % HASHED] += 1.0 if code & 0x80000000 else -1.0
-    row = np.sign(row) * np.sqrt(np.abs(row))
-    size = float(np.linalg.norm(row))
-    return row / size if size else row
-
-
-def signs(texts: Texts, said: str, likeness: float) -> Vector:
+def signs(texts: Texts, said: str) -> Vector:
     """Return the families of words, the form, and what is repeated, about 1 in size each."""
     words = re.findall(r"\w+", said.lower())
     kinds = families(said)
@@ -103,7 +105,7 @@ def signs(texts: Texts, said: str, likeness: float) -> Vector:
         float(any("\u3040" <= c <= "\u9fff" for c in said)),
     ]
     request, reply = _shared(said, texts.request), _shared(said, texts.reply)
-    repeated = [request, reply, _shared(said, texts.earlier), request * (1 - short), likeness]
+    repeated = [request, reply, _shared(said, texts.earlier), request * (1 - short)]
     pairs = [
         seen["thanks"] * seen["contrast"],
         seen["praise"] * seen["contrast"],

@@ -1,24 +1,26 @@
 """Trains the default judge; equal data and settings give equal weights.
 
-Each row is learned as written and in a few other spellings (``rl.judge.augment``). The settings
-were chosen by the cross-validation below, which always holds out whole styles of writing.
+Each row is learned as written and in another spelling (``rl.judge.augment``). The settings and the
+temperature of the probabilities come from the cross-validation below, which always holds out whole
+styles of writing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rl.judge.augment import variants
-from rl.judge.classifier import SCORES, WEIGHTS, Linear, scales, texts_of
-from rl.judge.features import Embed, features
-from rl.judge.labelled import exchange_of, read
+from rl.judge.classifier import SCORES, WEIGHTS, Network, softmax, texts_of
+from rl.judge.embeddings import Embedder
+from rl.judge.features import Embed, Texts, embedded, features
+from rl.judge.labelled import exchange_of
 
-DATA = Path(__file__).with_name("data") / "train.jsonl"
 NUM_FOLDS = 6
+TEMPERATURES = np.geomspace(0.4, 4.0, 60)
 
 
 @dataclass(frozen=True)
@@ -26,21 +28,27 @@ class Settings:
     """How the classifier is trained.
 
     Attributes:
-        meaning, letters, signs: scale of each group of features; a larger one is trusted more.
-        l2: penalty of the weights.
+        hidden: units of one network.
+        networks: trained from different beginnings; their mean is one wider network.
+        decay: of the weights, per step and unit of learning rate.
+        dropout: of hidden units; half of it of features.
+        smoothing: of labels.
         spellings: other spellings of each row, and what each weighs against the row itself.
         balance: 0 takes the classes as frequent as they are, 1 as equally frequent.
     """
 
-    meaning: float = 1.0
-    letters: float = 3.0
-    signs: float = 2.0
-    l2: float = 1e-3
+    hidden: int = 64
+    networks: int = 2
+    epochs: int = 8
+    batch: int = 256
+    learning_rate: float = 3e-3
+    decay: float = 0.02
+    dropout: float = 0.3
+    smoothing: float = 0.05
     spellings: int = 1
     spelling_weight: float = 0.5
     balance: float = 1.0
-    iterations: int = 50
-    seed: str = "0"
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,58 +70,91 @@ class Table:
     written_N: NDArray[np.bool_]
 
 
-def table(path: Path, embed: Embed, settings: Settings) -> Table:
-    """Return the features of a file's rows that have a user's message."""
-    found: list[tuple[NDArray[np.float32], int, float, str, bool]] = []
-    with path.open(encoding="utf-8") as lines:
-        for _, row in read(lines):
-            texts = texts_of(exchange_of(row))
-            if texts is None:
-                continue
-            label, style = int(row["label"]), str(row.get("style", ""))
-            other = variants(texts.said, label, settings.spellings, settings.seed)
-            for place, said in enumerate([texts.said, *other]):
-                row_F = features(replace(texts, said=said), embed)
-                weight = settings.spelling_weight if place else 1.0
-                found.append((row_F, SCORES.index(label), weight, style, not place))
-    rows, classes, weights, styles, written = zip(*found, strict=True)
+def table(rows: Iterable[Mapping[str, Any]], embed: Embed, settings: Settings) -> Table:
+    """Return the features of the labelled rows that have a user's message."""
+    found: list[tuple[Texts, int, float, str, bool]] = []
+    for row in rows:
+        texts = texts_of(exchange_of(row))
+        if texts is None:
+            continue
+        label, style = int(row["label"]), str(row.get("style", ""))
+        other = variants(texts.said, label, settings.spellings, str(settings.seed))
+        for place, said in enumerate([texts.said, *other]):
+            weight = settings.spelling_weight if place else 1.0
+            spoken = replace(texts, said=said)
+            found.append((spoken, SCORES.index(label), weight, style, not place))
+    spoken_N, classes, weights, styles, written = zip(*found, strict=True)
+    if isinstance(embed, Embedder):
+        known = embed.many(text for texts in spoken_N for text in embedded(texts))
+        known[""] = embed("")
+        embed = lambda text: known[text if text.strip() else ""]  # noqa: E731
     return Table(
-        np.asarray(rows), np.asarray(classes), np.asarray(weights, np.float32), styles,
-        np.asarray(written),
+        np.asarray([features(texts, embed) for texts in spoken_N]), np.asarray(classes),
+        np.asarray(weights, np.float32), styles, np.asarray(written),
     )  # fmt: skip
 
 
-def fit(data: Table, keep_N: NDArray[np.bool_], settings: Settings) -> Linear:
-    """Return the weights that minimise the penalised cross-entropy of the kept rows."""
+def fit(data: Table, keep_N: NDArray[np.bool_], settings: Settings) -> Network:
+    """Return the mean of the networks trained on the kept rows."""
     import torch
 
-    factor_F = scales(settings.meaning, settings.letters, settings.signs, data.rows_NF.shape[1])
-    rows_NF = torch.from_numpy(data.rows_NF[keep_N] * factor_F)
-    classes_N = torch.from_numpy(data.classes_N[keep_N])
-    weights_N = torch.from_numpy(data.weights_N[keep_N])
-    mass_C = torch.stack([weights_N[classes_N == c].sum() for c in range(len(SCORES))])
+    weights_N = data.weights_N[keep_N]
+    classes_N = data.classes_N[keep_N]
+    mass_C = np.asarray([weights_N[classes_N == c].sum() for c in range(len(SCORES))])
+    mass_C = np.maximum(mass_C, 1e-9)
     weights_N = weights_N * ((mass_C.mean() / mass_C) ** settings.balance)[classes_N]
-    weights_N = weights_N / weights_N.sum()
-    weights_FC = torch.zeros(rows_NF.shape[1], len(SCORES), requires_grad=True)
-    bias_C = torch.zeros(len(SCORES), requires_grad=True)
-    optimiser = torch.optim.LBFGS(
-        [weights_FC, bias_C],
-        max_iter=settings.iterations,
-        history_size=10,
-        line_search_fn="strong_wolfe",
+    rows = (
+        torch.from_numpy(data.rows_NF[keep_N]),
+        torch.from_numpy(classes_N),
+        torch.from_numpy((weights_N / weights_N.mean()).astype(np.float32)),
+    )
+    nets = [_fit_one(rows, settings, settings.seed + n) for n in range(settings.networks)]
+    return Network(
+        np.concatenate([net.hidden_FH for net in nets], axis=1),
+        np.concatenate([net.hidden_H for net in nets]),
+        (np.concatenate([net.scores_HC for net in nets]) / len(nets)).astype(np.float32),
+        np.mean([net.scores_C for net in nets], axis=0).astype(np.float32),
     )
 
-    def loss() -> float:
-        optimiser.zero_grad()
-        logits_NC = rows_NF @ weights_FC + bias_C
-        losses_N = torch.nn.functional.cross_entropy(logits_NC, classes_N, reduction="none")
-        total = (losses_N * weights_N).sum() + settings.l2 * weights_FC.square().sum()
-        total.backward()  # type: ignore[no-untyped-call]
-        return float(total.detach())
 
-    optimiser.step(loss)  # type: ignore[no-untyped-call]
-    weights = weights_FC.detach().numpy() * factor_F[:, None]
-    return Linear(weights.astype(np.float32), bias_C.detach().numpy().copy())
+def _fit_one(rows: tuple[Any, Any, Any], settings: Settings, seed: int) -> Network:
+    import torch
+    from torch import nn
+
+    rows_NF, classes_N, weights_N = rows
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        hidden = nn.Linear(rows_NF.shape[1], settings.hidden)
+        scores = nn.Linear(settings.hidden, len(SCORES))
+        net = nn.Sequential(
+            nn.Dropout(settings.dropout / 2),
+            hidden,
+            nn.ReLU(),
+            nn.Dropout(settings.dropout),
+            scores,
+        )
+        size = min(settings.batch, len(rows_NF))
+        steps = settings.epochs * (len(rows_NF) // size)
+        optimiser = torch.optim.AdamW(
+            net.parameters(), lr=settings.learning_rate, weight_decay=settings.decay
+        )
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimiser, settings.learning_rate, total_steps=steps + 1
+        )
+        for _ in range(settings.epochs):
+            order_N = torch.randperm(len(rows_NF))
+            for start in range(0, len(rows_NF) - size + 1, size):
+                chosen_B = order_N[start : start + size]
+                optimiser.zero_grad()
+                losses_B = nn.functional.cross_entropy(
+                    net(rows_NF[chosen_B]), classes_N[chosen_B], reduction="none",
+                    label_smoothing=settings.smoothing,
+                )  # fmt: skip
+                (losses_B * weights_N[chosen_B]).mean().backward()
+                optimiser.step()
+                schedule.step()
+    weights = [p.detach().numpy() for p in (hidden.weight, hidden.bias, scores.weight, scores.bias)]
+    return Network(weights[0].T.copy(), weights[1], weights[2].T.copy(), weights[3])
 
 
 def folds(styles: Sequence[str]) -> Iterator[set[str]]:
@@ -125,18 +166,27 @@ def folds(styles: Sequence[str]) -> Iterator[set[str]]:
     yield from groups
 
 
-def cross_validate(data: Table, settings: Settings) -> dict[str, float]:
-    """Return rates over all rows as written, each judged by weights that never saw its style."""
-    truth: list[int] = []
-    found: list[int] = []
+def held_out(data: Table, settings: Settings) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return logits and classes of the rows as written, by networks that never saw their style."""
+    logits: list[NDArray[np.float64]] = []
+    classes: list[NDArray[np.int64]] = []
     styles_N = np.asarray(data.styles)
-    for held_out in folds(data.styles):
-        out_N = np.isin(styles_N, sorted(held_out))
+    for group in folds(data.styles):
+        out_N = np.isin(styles_N, sorted(group))
         test_N = out_N & data.written_N
-        linear = fit(data, ~out_N, settings)
-        found += linear.probabilities(data.rows_NF[test_N]).argmax(axis=1).tolist()
-        truth += data.classes_N[test_N].tolist()
-    return rates([SCORES[c] for c in truth], [SCORES[c] for c in found])
+        logits.append(fit(data, ~out_N, settings).logits(data.rows_NF[test_N]))
+        classes.append(data.classes_N[test_N])
+    return np.concatenate(logits), np.concatenate(classes)
+
+
+def temperature(logits_NC: NDArray[np.float64], classes_N: NDArray[np.int64]) -> float:
+    """Return the divisor of the logits under which the held-out classes are most probable."""
+
+    def surprise(divisor: float) -> float:
+        right_N = softmax(logits_NC / divisor)[np.arange(len(classes_N)), classes_N]
+        return float(-np.log(right_N + 1e-12).mean())
+
+    return float(min(TEMPERATURES, key=surprise))
 
 
 def rates(truth: Sequence[int], found: Sequence[int]) -> dict[str, float]:
@@ -158,12 +208,33 @@ def rates(truth: Sequence[int], found: Sequence[int]) -> dict[str, float]:
 
 
 def train(
-    embed: Embed, *, data: Path = DATA, out: Path = WEIGHTS, settings: Settings | None = None
+    embed: Embed,
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    out: Path = WEIGHTS,
+    settings: Settings | None = None,
 ) -> dict[str, Any]:
     """Cross-validate, then train on all rows and write the weights; return the rates."""
+    import torch
+
     settings = settings or Settings()
-    rows = table(data, embed, settings)
-    held_out = cross_validate(rows, settings)
-    linear = fit(rows, np.ones(len(rows.classes_N), np.bool_), settings)
-    linear.save(out)
-    return {"rows": int(rows.written_N.sum()), "by_style": held_out}
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the order of additions, and with it the weights, depends on them
+    try:
+        data = table(rows, embed, settings)
+        logits_NC, classes_N = held_out(data, settings)
+        divisor = temperature(logits_NC, classes_N)
+        network = fit(data, np.ones(len(data.classes_N), np.bool_), settings)
+    finally:
+        torch.set_num_threads(threads)
+    factor = np.float32(1 / divisor)
+    replace(network, scores_HC=network.scores_HC * factor, scores_C=network.scores_C * factor).save(
+        out
+    )
+    found = logits_NC.argmax(axis=1).tolist()
+    truth = cast(list[int], classes_N.tolist())
+    return {
+        "rows": int(data.written_N.sum()),
+        "by_style": rates([SCORES[c] for c in truth], [SCORES[c] for c in found]),
+        "temperature": divisor,
+    }

@@ -81,4 +81,6 @@ def test_the_program_from_file_to_plot(tmp_path: Path, capsys: pytest.CaptureFix
     assert report["fp"]["of"] == 1 and report["fp"]["hits"] == 0
     assert (out / "calibration.png").read_bytes().startswith(b"\x89PNG")
     assert main([f"data={path}", "judge=nonsense"]) == 2
+    assert main(["data=test", "judge=rules"]) == 0
+    assert "333 exchanges" in capsys.readouterr().out
     assert main([f"data={tmp_path / 'none'}"]) == 2 and main(["judge=rules"]) == 2

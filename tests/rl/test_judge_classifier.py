@@ -7,6 +7,7 @@ import re
 import statistics
 import sys
 import time
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from envs.chat import phrasings
 from rl.judge import training
 from rl.judge.__main__ import main
 from rl.judge.augment import variants
-from rl.judge.classifier import SCORES, WEIGHTS, Classifier, Linear
-from rl.judge.data.compose import HERE, PARTS, compose
-from rl.judge.features import HASHED, MEANING, WIDTH, Texts, features, halves, letters
+from rl.judge.classifier import SCORES, WEIGHTS, Classifier, Network, softmax
+from rl.judge.data.compose import PARTS, compose
+from rl.judge.embeddings import WIDTH, Embedder
+from rl.judge.features import MEANING, Texts, features, halves
 from rl.judge.labelled import exchange_of
 from rl.judge.pipeline import build
 from rl.judge.settings import JudgeConfig
@@ -28,8 +30,9 @@ from rl.judge.settings import JudgeConfig
 MAX_WEIGHT_BYTES = 1_500_000
 
 
+@cache
 def rows(part: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (HERE / f"{part}.jsonl").read_text().splitlines()]
+    return compose(part)
 
 
 def said(row: dict[str, Any]) -> str:
@@ -40,9 +43,15 @@ def no_meaning(text: str) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.zeros(WIDTH, np.float32)
 
 
-def test_the_files_are_what_the_parts_make() -> None:
-    for part in PARTS:
-        assert rows(part) == compose(part)
+def test_a_part_is_composed_alike_each_time_and_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Rows are not kept in files: weights could not be made again if they differed."""
+    assert compose("train") == rows("train")
+    assert main(["rows", "part=test"]) == 0
+    assert list(map(json.loads, capsys.readouterr().out.splitlines())) == rows("test")
+    assert main(["rows", "part=none"]) == 2
+    assert "part=none: the parts are train, test" in capsys.readouterr().err
 
 
 def test_the_parts_share_no_style_no_scene_and_no_sentence() -> None:
@@ -54,7 +63,8 @@ def test_the_parts_share_no_style_no_scene_and_no_sentence() -> None:
             lambda row: row["history"][-1]["content"].lower(),
             lambda row: said(row) or row["id"],
         ):
-            assert not set(map(read, one)) & set(map(read, other))
+            shared = set(map(read, one)) & set(map(read, other))
+            assert not shared
     for part in parts:
         assert {row["label"] for row in part} == {-1, 0, 1}
         assert len({row["kind"] for row in part}) >= 12
@@ -75,7 +85,8 @@ def test_no_sentence_of_the_simulated_users_is_trained_on() -> None:
                   phrasings.FAREWELLS, phrasings.GIVE_UPS, phrasings.ASIDES):  # fmt: skip
         simulated |= {s for lines in table.values() for line in lines for s in sentences(line)}
     assert len(simulated) > 300
-    assert not simulated & {s for row in rows("train") for s in sentences(said(row))}
+    shared = simulated & {s for row in rows("train") for s in sentences(said(row))}
+    assert not shared
 
 
 def test_open_words_of_a_line_are_filled_and_keep_its_label() -> None:
@@ -107,22 +118,14 @@ def test_spellings_are_repeatable_and_differ() -> None:
     assert len({text, *variants(text, 1, 5, "0")}) > 3
 
 
-def test_letters_are_alike_across_processes_and_for_typing_errors() -> None:
-    right, typed, other = map(letters, ("that is wrong", "taht is wrogn", "よくできました"))
-    assert right.shape == (HASHED,) and right @ right == pytest.approx(1.0, abs=1e-5)
-    assert right @ typed > 0.2 > abs(right @ other)
-    assert int(np.flatnonzero(letters("ok"))[0]) == 74
-
-
 def test_asking_again_shows_in_the_features() -> None:
     asked = "How do I freeze the first row?"
     again = features(Texts(asked, "View, Freeze.", "how do i freeze the FIRST row"), no_meaning)
     fresh = features(Texts(asked, "View, Freeze.", "how tall is the tower"), no_meaning)
-    assert not np.allclose(again[MEANING + HASHED :], fresh[MEANING + HASHED :])
+    assert not np.allclose(again[MEANING:], fresh[MEANING:])
 
 
 def test_training_separates_and_repeats_itself(tmp_path: Path) -> None:
-    data = tmp_path / "rows.jsonl"
     words = {
         1: ("thanks", "perfect", "great"),
         -1: ("wrong", "no", "bad"),
@@ -133,19 +136,19 @@ def test_training_separates_and_repeats_itself(tmp_path: Path) -> None:
          "next_state": [{"role": "user", "content": f"{word} {s}"}]}
         for label, list_ in words.items() for word in list_ for s in "ab"
     ]  # fmt: skip
-    data.write_text("\n".join(map(json.dumps, made)))
-    settings = training.Settings(spellings=1, iterations=30)
+    settings = training.Settings(epochs=30, hidden=16, learning_rate=0.02)
     first, second = (tmp_path / "1.npz", tmp_path / "2.npz")
     for out in (first, second):
-        found = training.train(no_meaning, data=data, out=out, settings=settings)
+        found = training.train(no_meaning, made, out=out, settings=settings)
         assert found["by_style"]["accuracy"] > 0.8
-    assert np.array_equal(Linear.load(first).weights_FC, Linear.load(second).weights_FC)
+    assert np.array_equal(Network.load(first).hidden_FH, Network.load(second).hidden_FH)
 
 
 def test_weights_in_the_repository_fit_the_features_and_are_small() -> None:
     assert WEIGHTS.stat().st_size < MAX_WEIGHT_BYTES
     width = features(Texts("a", "b", "c"), no_meaning).shape[0]
-    assert Linear.load().weights_FC.shape == (width, len(SCORES))
+    network = Network.load()
+    assert network.hidden_FH.shape[0] == width and network.scores_C.shape == (len(SCORES),)
 
 
 def test_unsure_verdicts_and_silence_of_the_user_are_no_verdicts() -> None:
@@ -172,25 +175,43 @@ def test_the_program_judges_lines_and_names_a_bad_one(
     assert main([]) == 2
 
 
-@pytest.mark.model
-def test_the_embedding_is_minilms() -> None:
-    import torch
-    from transformers import AutoModel, AutoTokenizer
-
-    from rl.judge.embeddings import Embedder, fetch
-
-    folder = fetch()
-    embed = Embedder(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModel.from_pretrained(folder).eval()
-    for text in ("no bold please, I told you", "hello", "Das stimmt nicht. 不对"):
-        with torch.inference_mode():
-            state = model(**tokenizer(text, return_tensors="pt")).last_hidden_state.mean(1)[0]
-        assert np.allclose(embed(text), (state / state.norm()).numpy(), atol=1e-5)
-    assert embed("  ").any() == np.False_
+def test_the_temperature_mends_overconfidence() -> None:
+    """A judge that says 99% and is right in 2 of 3 cases must say less."""
+    logits_NC = np.asarray([[6.0, 0.0, 0.0]] * 3)
+    classes_N = np.asarray([0, 0, 1])
+    divisor = training.temperature(logits_NC, classes_N)
+    sure = softmax(logits_NC / divisor)[0, 0]
+    assert softmax(logits_NC)[0, 0] > 0.99 and 0.55 < sure < 0.75
 
 
-@pytest.mark.model
+def test_training_on_a_file_names_what_is_wrong_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    good = {**rows("test")[0], "style": "one"}
+    for lines, why in (
+        ([{**good, "label": 2}], "line 1: label is 2; it is one of -1, 0, 1"),
+        ([{"label": 1}], "line 1: history is missing"),
+        ([good, good], "two styles"),
+    ):
+        file.write_text("\n".join(map(json.dumps, lines)))
+        assert main(["train", f"data={file}", f"out={tmp_path / 'w.npz'}"]) == 2
+        assert why in capsys.readouterr().err
+    assert main(["train", f"data={tmp_path / 'none'}"]) == 2
+
+
+def test_equal_meaning_is_near_across_languages_and_batches() -> None:
+    """The judge hears sixteen languages only if thanks lie beside thanks in each."""
+    embed = Embedder()
+    texts = ["thank you very much", "merci beaucoup", "谢谢", "that is wrong", "das ist falsch"]
+    thanks, french, chinese, wrong, german = map(embed, texts)
+    assert thanks.shape == (WIDTH,) and thanks @ thanks == pytest.approx(1.0, abs=1e-4)
+    assert min(thanks @ french, thanks @ chinese, wrong @ german) > 0.5 > abs(thanks @ wrong)
+    many = embed.many(texts)
+    assert all(np.allclose(many[text], embed(text), atol=1e-4) for text in texts)
+    assert not embed("  ").any()
+
+
 def test_the_default_judge_is_right_often_and_fast() -> None:
     """Wide margins around what docs/judging.md reports, so that only a real loss fails."""
     pipeline = build(JudgeConfig())

@@ -1,6 +1,6 @@
-"""Makes the labelled exchanges (``*.jsonl``) of the hand-written parts beside it.
+"""Makes the labelled exchanges of the hand-written parts beside it.
 
-``python -m rl.judge.data.compose`` writes all; equal parts give equal files. A part has scenes
+``python -m rl.judge rows part=NAME`` prints one; equal files give equal rows. A part has scenes
 (request, reply, reactions of several writers to it), reactions that fit any scene, reactions in
 other languages, and tool calls with what came back. Some exchanges get an earlier one of the same
 part as history. No scene, reaction or writer's style is in two parts; a test checks it.
@@ -10,10 +10,10 @@ A reaction may leave words open: ``{shorter|longer}`` is one of them, ``$Q`` the
 
     train   what the default judge learns from
     test    in sight while the judge was built
-    fresh   written when the features were settled, judged once
+    fresh   written when the features of the first model were settled; since then in sight
+    fresh2  written when those of the second were settled, judged once
 """
 
-import json
 import random
 import re
 from collections.abc import Iterator
@@ -45,20 +45,28 @@ STYLES = {
     "I": "indirect", "V": "dictated", "R": "weary", "W": "reviewer", "K": "pupil", "M": "rambling",
     "Y": "typos", "E": "emoji", "S": "slang", "L": "long_winded", "O": "old_fashioned",
     "A": "academic", "H": "helpdesk", "U": "understated", "X": "texting", "J": "reporter",
+    "l": "laconic", "t": "telegraphic", "g": "gamer", "r": "regional", "o": "office",
+    "h": "hasty", "e": "effusive", "w": "warm", "n": "neighbourly", "u": "unpunctuated",
+    "b": "businesslike", "d2": "devops", "k2": "schoolchild", "an": "anxious", "te": "teacherly",
+    "sp": "sporty", "ph": "philosophical", "sh": "shopkeeper", "ca": "capitals", "eu": "literal",
 }  # fmt: skip
 TOOL_KINDS = {"fail": ("tool_failure", -1), "done": ("tool_success", 0)}
 PARTS: dict[str, tuple[str, ...]] = {
     "train": (
         "train", "train_wishes", "train_content", "train_leaving", "train_pleased",
-        "train_neutral", "train_asked", "train_languages",
+        "train_neutral", "train_asked", "train_languages", "train_terse", "train_gratitude",
+        "train_going_on", "train_between", "train_world",
     ),
     "test": ("test",),
     "fresh": ("fresh",),
+    "fresh2": ("fresh2",),
 }  # fmt: skip
 # of the reactions in other languages
-REGISTERS = {"train": "plain", "test": "casual", "fresh": "familiar"}
+REGISTERS = {"train": "plain", "test": "casual", "fresh": "familiar", "fresh2": "curt"}
 WITH_HISTORY = 0.3
 DRAWS = {-1: 4, 0: 9, 1: 8}  # by label, so that no label outnumbers the others by far
+
+OPEN = r"\{([^{}]*\|[^{}]*)\}"  # one of several words
 
 Row = dict[str, Any]
 
@@ -80,7 +88,7 @@ class Scene:
 
 
 def compose(part: str) -> list[Row]:
-    """Return the rows of ``train`` or ``test``."""
+    """Return the rows of one of ``PARTS``, in the format of ``rl.judge.labelled``."""
     draw = random.Random(part)
     texts = [(HERE / f"{name}.txt").read_text(encoding="utf-8") for name in PARTS[part]]
     scenes = _scenes("\n".join(texts), REGISTERS[part])
@@ -94,7 +102,7 @@ def compose(part: str) -> list[Row]:
 def _scene_rows(scene: Scene, told: list[Scene], draw: random.Random) -> Iterator[Row]:
     for kind, style, label, text in scene.reactions:
         seen: set[str] = set()
-        for _ in range(DRAWS[label] if "{" in text or "$" in text else 1):
+        for _ in range(_num_draws(text, label)):
             at = scene if scene.request else draw.choice(told)
             earlier = draw.choice(told)
             before = (
@@ -114,9 +122,17 @@ def _scene_rows(scene: Scene, told: list[Scene], draw: random.Random) -> Iterato
             }
 
 
+def _num_draws(text: str, label: int) -> int:
+    """Return how many exchanges are drawn of a line; more where many words may stand."""
+    choices: list[str] = re.findall(OPEN, text)
+    if not choices and "$" not in text:
+        return 1
+    return max([DRAWS[label], *(choice.count("|") + 1 for choice in choices)])
+
+
 def _filled(text: str, at: Scene, told: list[Scene], draw: random.Random) -> str:
     """Return a reaction with its open words chosen."""
-    said = re.sub(r"\{([^{}]*\|[^{}]*)\}", lambda m: draw.choice(m[1].split("|")), text)
+    said = re.sub(OPEN, lambda m: draw.choice(m[1].split("|")), text)
     if "$N" in said:
         other = draw.choice([scene for scene in told if scene is not at])
         said = said.replace("$N", other.request)
@@ -181,14 +197,3 @@ def _lines(text: str) -> Iterator[str]:
 
 def _unescaped(text: str) -> str:
     return text.replace("\\n", "\n")
-
-
-def main() -> None:
-    """Write all files."""
-    for part in PARTS:
-        lines = [json.dumps(row, ensure_ascii=False) for row in compose(part)]
-        (HERE / f"{part}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
