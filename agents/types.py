@@ -38,6 +38,22 @@ class StopReason(StrEnum):
 
 
 @dataclass(frozen=True)
+class ImageRef:
+    """An image in a sequence of tokens, by reference: its bytes stay in their file.
+
+    Attributes:
+        path: of the file.
+        digest: SHA-256 of its bytes, in hex; the same digest is the same image.
+        start, length: which tokens of the sequence are its placeholders.
+    """
+
+    path: str
+    digest: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
 class Turn:
     """One reply of the policy and what the world said to it.
 
@@ -50,6 +66,7 @@ class Turn:
         observation: next state as the agent will see it.
         reward: reward of this step alone.
         parse_error: the parser's reason, or "".
+        images: that ``prompt_ids_P`` holds placeholders of, in their order.
     """
 
     prompt_ids_P: tuple[int, ...]
@@ -62,6 +79,7 @@ class Turn:
     observation: str = ""
     reward: float = 0.0
     parse_error: str = ""
+    images: tuple[ImageRef, ...] = ()
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Turn":
@@ -69,6 +87,7 @@ class Turn:
         fields = dict(row)
         for name in ("prompt_ids_P", "token_ids_T", "logprobs_T", "versions_T"):
             fields[name] = tuple(fields[name])
+        fields["images"] = tuple(ImageRef(**image) for image in fields.get("images", ()))
         return cls(**fields)
 
 

@@ -19,6 +19,7 @@ from rl.quantised import quantise
 from rl.ranks import ALONE, Ranks
 from rl.scorer import Scorer, TokenScores
 from rl.settings import LoraConfig
+from rl.vision import NOT_LANGUAGE, Vision, sees
 
 
 class Policy:
@@ -45,8 +46,12 @@ class Policy:
     ) -> None:
         self.lora, self.logit_chunk, self.device, self.ranks = lora, logit_chunk, device, ranks
         compute = dtype if ranks.size > 1 and dtype != torch.float32 else None
+        self.vision = Vision(folder) if sees(folder) else None
+        if self.vision is not None and ranks.size > 1:
+            raise RunError("a vision-language model is trained by one rank: use trainer.ranks=1")
         model = self._load(folder, activation_checkpointing, dtype)
         self.scorer = Scorer(model, logit_chunk, device, compute)
+        self.scorer.vision = self.vision
         sharding.shard(self.scorer, self.scorer.backbone().layers, ranks, compute)
         self.model.train()
         self._masters: Masters | None = None
@@ -73,7 +78,8 @@ class Policy:
     @property
     def context(self) -> int | None:
         """Most tokens of a sequence; None where the model does not say."""
-        limit = getattr(self.model.config, "max_position_embeddings", None)
+        config = self.model.config.get_text_config()
+        limit = getattr(config, "max_position_embeddings", None)
         return int(limit) if limit is not None else None
 
     @property
@@ -84,7 +90,8 @@ class Policy:
     @property
     def repeatable(self) -> bool:
         """Whether two forwards of the same weights give the same numbers: no dropout is active."""
-        attention = getattr(self.model.config, "attention_dropout", 0.0) or 0.0
+        config = self.model.config.get_text_config()
+        attention = getattr(config, "attention_dropout", 0.0) or 0.0
         layers = (m.p for m in self.model.modules() if isinstance(m, torch.nn.Dropout))
         return attention == 0.0 and not any(p > 0 for p in layers)
 
@@ -170,20 +177,26 @@ class Policy:
     # ------------------------------------------------------------- inside
 
     def _load(self, folder: Path, activation_checkpointing: bool, dtype: torch.dtype) -> Any:
-        from transformers import AutoModelForCausalLM
+        from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
         from transformers.utils import logging as transformers_logging
 
         transformers_logging.disable_progress_bar()
         stored = dtype if self.ranks.size == 1 else torch.float32  # shards are their own masters
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=stored, attn_implementation=attention.register()
-        )
+        kind: Any = AutoModelForCausalLM
+        attends: Any = attention.register()
+        if self.vision is not None:
+            kind = AutoModelForImageTextToText
+            attends = {"": attends, "text_config": attends, "vision_config": "sdpa"}
+        model = kind.from_pretrained(folder, dtype=stored, attn_implementation=attends)
+        if self.vision is not None:
+            self.vision.freeze(model)
         if activation_checkpointing:
             _recompute_activations(model)
         if self.lora.quantize != "none":
             quantise(model, self.lora.quantize)
         if self.lora.enabled:
-            model = _with_adapters(model, self.lora)
+            exclude = None if self.vision is None else NOT_LANGUAGE
+            model = _with_adapters(model, self.lora, exclude)
         # shards are moved as they are cut, one layer at a time
         return model if self.ranks.size > 1 else model.to(self.device)
 
@@ -235,13 +248,17 @@ def is_recurrent(config: Any) -> bool:
     return bool(kinds - {"full_attention", "sliding_attention"})
 
 
-def _with_adapters(model: Any, lora: LoraConfig) -> Any:
+def _with_adapters(model: Any, lora: LoraConfig, exclude: str | None) -> Any:
     from peft import LoraConfig as PeftConfig
     from peft import get_peft_model
 
     return get_peft_model(
         model,
         PeftConfig(
-            r=lora.rank, lora_alpha=lora.alpha, target_modules="all-linear", task_type="CAUSAL_LM"
+            r=lora.rank,
+            lora_alpha=lora.alpha,
+            target_modules="all-linear",
+            exclude_modules=exclude,
+            task_type="CAUSAL_LM",
         ),
     )

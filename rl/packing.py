@@ -9,10 +9,11 @@ Left out: the model (``rl.model``) and what the losses are (``rl.losses``).
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from agents.types import ImageRef
 from rl.blocks import Block, Segment, blocks
 from rl.errors import SampleError
 from rl.types import TERMS, FloatArray, IntArray, Sample, Term, TopK
@@ -35,6 +36,8 @@ class PackedBatch:
         topk_E: row of ``topk`` of the trained token, -1 where it has none.
         topk: the teachers' likeliest tokens, padded with log-prob -inf; None without any.
         num_unshared: tokens that a forward per sample would have computed.
+        images: once each, in the order of their nodes; ``start`` is the first of them.
+        paths: the nodes of every sample that holds an image, root first.
     """
 
     token_ids_N: IntArray
@@ -53,6 +56,8 @@ class PackedBatch:
     topk_E: IntArray
     topk: TopK | None
     num_unshared: int
+    images: tuple[ImageRef, ...] = ()
+    paths: tuple[IntArray, ...] = ()
 
     @property
     def num_nodes(self) -> int:
@@ -79,14 +84,14 @@ class _Tree:
             node = child
         return 0
 
-    def path(self, tokens: Sequence[int]) -> list[int]:
-        """Add a sequence; return its nodes, root first."""
+    def path(self, keys: Sequence[int], tokens: Sequence[int] | None = None) -> list[int]:
+        """Add a sequence; return its nodes, root first. Equal prefixes of keys are shared."""
         node, nodes, first = -1, [], len(self.tokens)
-        for depth, token in enumerate(tokens):
-            child = self._children.get((node, token))
+        for depth, (key, token) in enumerate(zip(keys, tokens or keys, strict=True)):
+            child = self._children.get((node, key))
             if child is None:
                 child = len(self.tokens)
-                self._children[node, token] = child
+                self._children[node, key] = child
                 self.tokens.append(token)
                 self.depths.append(depth)
             node = child
@@ -136,7 +141,7 @@ def _cuts(samples: Sequence[Sample], token_budget: int, share: bool) -> list[lis
             cuts.append(members)
             tree, members = _Tree(), []
         for index in group:
-            tokens = samples[index].token_ids_L.tolist()
+            tokens = samples[index].keys_L.tolist()
             if members and (not share or len(tree.tokens) + tree.missing(tokens) > token_budget):
                 cuts.append(members)
                 tree, members = _Tree(), []
@@ -151,7 +156,7 @@ def num_distinct(samples: Iterable[Sample]) -> int:
     """Return how many distinct prefixes, that is tokens to compute, samples have together."""
     tree = _Tree()
     for sample in samples:
-        tree.path(sample.token_ids_L.tolist())
+        tree.path(sample.keys_L.tolist())
     return len(tree.tokens)
 
 
@@ -175,9 +180,17 @@ class _Entries:
 
 def _flatten(samples: Sequence[Sample], members: Sequence[int]) -> PackedBatch:
     tree, entries = _Tree(), _Entries([], [], [])
+    images: dict[int, ImageRef] = {}
+    paths: list[IntArray] = []
     for index in members:
-        nodes_L = np.asarray(tree.path(samples[index].token_ids_L.tolist()), np.int64)
-        _add(entries, samples[index], index, nodes_L)
+        sample = samples[index]
+        path = tree.path(sample.keys_L.tolist(), sample.token_ids_L.tolist())
+        nodes_L = np.asarray(path, np.int64)
+        _add(entries, sample, index, nodes_L)
+        for image in sample.images:
+            images[path[image.start]] = replace(image, start=path[image.start])
+        if sample.images:
+            paths.append(nodes_L)
     source_E, target_E, sample_E, version_E, topk_E = (
         np.concatenate(c) for c in zip(*entries.ints, strict=True)
     )
@@ -201,6 +214,8 @@ def _flatten(samples: Sequence[Sample], members: Sequence[int]) -> PackedBatch:
         topk_E=topk_E,
         topk=TopK.stack(entries.topk) if entries.topk else None,
         num_unshared=sum(len(samples[i].token_ids_L) for i in members),
+        images=tuple(images[node] for node in sorted(images)),
+        paths=tuple(paths),
     )
 
 

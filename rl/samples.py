@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from agents.types import Episode, Turn
+from agents.types import Episode, ImageRef, Turn
 from rl.types import Sample
 
 
@@ -32,6 +32,14 @@ class _Branch:
     logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
+    images: tuple[ImageRef, ...] = ()
+
+    def continues(self, turn: Turn) -> bool:
+        """Whether a turn's prompt starts with everything here, its images too."""
+        size = len(self.token_ids)
+        return list(turn.prompt_ids_P[:size]) == self.token_ids and self.images == tuple(
+            image for image in turn.images if image.start < size
+        )
 
     def extend_unsampled(self, token_ids: Sequence[int]) -> None:
         self.token_ids += token_ids
@@ -67,13 +75,14 @@ def merge(
         if current is None:
             branches.append(_Branch())
             branches[-1].extend_unsampled(prompt)
-        elif prompt[: len(current.token_ids)] == current.token_ids:
+        elif current.continues(turn):
             classes[Continuation.EXACT] += 1
             current.extend_unsampled(prompt[len(current.token_ids) :])
         else:
             classes[_drift(episode.turns, turn)] += 1
             branches.append(_Branch())
             branches[-1].extend_unsampled(prompt)
+        branches[-1].images = turn.images
         trained = train_truncated or turn.finish_reason != "length"
         branches[-1].extend_sampled(turn, index, trained)
     return [_sample(episode, branch) for branch in branches], classes
@@ -110,4 +119,5 @@ def _sample(episode: Episode, branch: _Branch) -> Sample:
         advantages_L=np.zeros(len(branch.token_ids)),
         temperature=episode.temperature,
         turns_L=np.asarray(branch.turns, np.int64),
+        images=branch.images,
     )

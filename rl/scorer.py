@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from rl import attention
 from rl.packing import PackedBatch
+from rl.vision import Vision
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Scorer(torch.nn.Module):
         super().__init__()
         self.model = model
         self.logit_chunk, self.device, self.compute = logit_chunk, device, compute
+        self.vision: Vision | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -73,13 +75,13 @@ class Scorer(torch.nn.Module):
     def _hidden(self, batch: PackedBatch) -> torch.Tensor:
         """Run the backbone over the tree; [N, hidden]."""
         tree = attention.Tree(batch.blocks, batch.positions_N, self.device, self.dtype)
-        output = self.backbone()(
-            input_ids=torch.from_numpy(batch.token_ids_N)[None].to(self.device),
-            position_ids=torch.from_numpy(batch.positions_N)[None].to(self.device),
-            attention_mask=None,
-            use_cache=False,
-            tree=tree,
-        )
+        ids_1N = torch.from_numpy(batch.token_ids_N)[None].to(self.device)
+        if self.vision is not None and batch.images:
+            model, seen = self.base().model, self.vision.see(self.base(), batch)
+        else:
+            model, seen = self.backbone(), {}
+            seen["position_ids"] = torch.from_numpy(batch.positions_N)[None].to(self.device)
+        output = model(input_ids=ids_1N, attention_mask=None, use_cache=False, tree=tree, **seen)
         hidden: torch.Tensor = output.last_hidden_state[0]
         return hidden
 

@@ -18,6 +18,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.types import ImageRef
+
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -157,6 +159,7 @@ class Sample:
         teacher_logprobs_L, ref_logprobs_L: of the same tokens, NaN where missing; None: nowhere.
         topk, topk_at: the teacher's likeliest tokens and the positions (rows of ``topk``) they are
             predictions for.
+        images: whose placeholders the sequence holds; by reference, and never trained.
     """
 
     episode_id: str
@@ -173,6 +176,7 @@ class Sample:
     ref_logprobs_L: FloatArray | None = None
     topk: TopK | None = None
     topk_at: IntArray | None = None
+    images: tuple[ImageRef, ...] = ()
 
     def __post_init__(self) -> None:
         streams = (
@@ -183,6 +187,22 @@ class Sample:
         lengths = {len(self.token_ids_L)} | {len(s) for s in streams if s is not None}
         if len(lengths) != 1:
             raise ValueError(f"sample of {self.episode_id}: arrays of lengths {sorted(lengths)}")
+        for image in self.images:
+            if self.trained_L[image.start : image.start + image.length].any():
+                raise ValueError(
+                    f"sample of {self.episode_id}: tokens of an image cannot be trained"
+                )
+
+    @property
+    def keys_L(self) -> IntArray:
+        """What makes a token the same as another in a prefix tree: its id, and under an image's
+        placeholder the image, which no token id is."""
+        if not self.images:
+            return self.token_ids_L
+        keys_L = self.token_ids_L.copy()
+        for image in self.images:
+            keys_L[image.start : image.start + image.length] = -1 - int(image.digest[:15], 16)
+        return keys_L
 
     @property
     def num_trained(self) -> int:

@@ -19,6 +19,7 @@ BENCHES = {
     "async": "benchmarks.perf.asynchrony",
     "engine": "benchmarks.perf.engine",
     "gateway": "benchmarks.perf.gateway",
+    "gui": "benchmarks.perf.gui",
     "live": "benchmarks.perf.live",
     "publication": "benchmarks.perf.publication",
     "sandbox": "benchmarks.perf.sandbox",

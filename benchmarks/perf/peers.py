@@ -1,4 +1,4 @@
-"""Other recording gateways, and another trainer, each in an environment of its own.
+"""Other gateways, another trainer, another browser gym, each in an environment of its own.
 
     python -m benchmarks.perf.peers list
     python -m benchmarks.perf.peers install NAME…|all
@@ -202,7 +202,15 @@ TRAINER = Peer(
     _no_gateway,
     needs=("datasets", "pandas", "pyarrow", "dill", "multiprocess", "xxhash", "pytz"),
 )
-ALL: dict[str, Peer] = {**PEERS, TRAINER.name: TRAINER}
+# Pins a Playwright of its own, which no Chromium of today answers to: it borrows ours.
+BROWSERGYM = Peer(
+    "browsergym-miniwob",
+    "0.14.3",
+    (3, 11),
+    _no_gateway,
+    needs=("browsergym-core==0.14.3", "beautifulsoup4", "soupsieve"),
+)
+ALL: dict[str, Peer] = {**PEERS, TRAINER.name: TRAINER, BROWSERGYM.name: BROWSERGYM}
 
 
 def _python(oldest: tuple[int, int]) -> str:

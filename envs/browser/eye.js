@@ -104,10 +104,10 @@
   class Walk {
     constructor(limits) {
       Object.assign(this, limits);
-      this.rows = []; this.visited = 0; this.cut = false; this.end = performance.now() + this.ms;
+      this.rows = []; this.visited = this.written = 0; this.cut = false; this.end = performance.now() + this.ms;
     }
     full() {
-      if (this.rows.length >= this.most || this.visited >= this.visits ||
+      if (this.rows.length >= this.most || this.visited >= this.visits || this.written >= this.chars ||
           ((this.visited & 255) === 0 && performance.now() > this.end)) this.cut = true;
       return this.cut;
     }
@@ -117,7 +117,11 @@
       const out = box[0] >= innerWidth || box[1] >= innerHeight ||
         box[0] + box[2] <= 0 || box[1] + box[3] <= 0;
       if (out) states = states.concat("offscreen");
-      this.rows.push([number(node), depth, role, cut(name, 300), value, box, states]);
+      this.row([number(node), depth, role, cut(name, 300), value, box, states]);
+    }
+    row(row) {
+      this.rows.push(row);
+      this.written += row[2].length + row[3].length + (row[4] || "").length;
     }
     document(doc, at, depth) {
       watch(doc);
@@ -201,7 +205,7 @@
         if (this.full()) return;
         this.visited++;
         const states = statesOf(option);
-        this.rows.push([number(option), depth, "option", cut(tidy(option.label), 300), null,
+        this.row([number(option), depth, "option", cut(tidy(option.label), 300), null,
           [Math.round(r.left + at.x), Math.round(r.top + at.y), Math.round(r.width),
             Math.round(r.height)], states]);
       }

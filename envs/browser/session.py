@@ -28,7 +28,7 @@ T = TypeVar("T")
 SETTLE_S = 2.0
 PATIENCE_S = 30.0  # then a page is held to compute without end
 QUIET_FRAMES = 2
-MOST_NODES, MOST_VISITS, WALK_MS = 1200, 20000, 8000
+MOST_NODES, MOST_CHARS, MOST_VISITS, WALK_MS = 1200, 100_000, 20000, 8000
 MOST_DOM = 60000
 MOST_TABS = 8
 MOST_NOTES = 8
@@ -273,7 +273,7 @@ class Session:
         loop = asyncio.get_running_loop()
         end = loop.time() + settle_s
         limits = {"frames": QUIET_FRAMES, "first": self._next_id, "most": MOST_NODES,
-                  "visits": MOST_VISITS, "ms": WALK_MS, "hide": self.hide,
+                  "chars": MOST_CHARS, "visits": MOST_VISITS, "ms": WALK_MS, "hide": self.hide,
                   "dom": MOST_DOM if "dom" in self.see else 0}  # fmt: skip
         tries = 0
         while self.front().dialog is None:

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from envs.errors import (
-    MissingImage,
     SandboxError,
     SandboxFileError,
     SandboxLimitError,
@@ -25,8 +24,8 @@ from envs.errors import (
     SandboxStartError,
 )
 from envs.sandbox import snapshots
-from envs.sandbox.container import create_arguments, remove_container
-from envs.sandbox.engine import connect, forget_images
+from envs.sandbox.container import create_arguments, remove_container, starting
+from envs.sandbox.engine import connect
 from envs.sandbox.lease import drop_lease, renew_lease
 from envs.sandbox.output import decode
 from envs.sandbox.protocol import ExecResult, SandboxSpec
@@ -189,19 +188,8 @@ class DockerSandbox:
     # ------------------------------------------------------------- inside
 
     def _start(self, image: str, run_id: str, worker: str) -> Wire:
-        import docker.errors
-        import requests
-
-        try:
+        with starting(self._id, image, "run: python -m envs.images build"):
             stream = self._run(image, run_id, worker)
-        except docker.errors.ImageNotFound as error:
-            forget_images()
-            raise MissingImage(
-                f"the sandbox image {image} is not on this machine",
-                "run: python -m envs.images build",
-            ) from error
-        except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-            raise SandboxStartError(f"{self._id} did not start: {error}") from error
         return Wire(getattr(stream, "_sock", stream))
 
     def _run(self, image: str, run_id: str, worker: str) -> Any:

@@ -2,9 +2,10 @@
 
 Those tasks install packages, start services and write anywhere, so this back end promises less than
 ``docker``: Docker's default capabilities, a root who is the host's root unless the engine remaps
-users, a network where the task asks for one, files on the engine's disk without a size limit
-(memory, processors and process ids are limited). Nothing of ours is inside; bash is needed, and
-``timeout`` of coreutils. The owner's end is noticed by the reaper, not by the container.
+users, a network where the task asks for one, files on the engine's disk, bounded where its storage
+driver takes a size (memory, processors and process ids always are). Nothing of ours is inside;
+bash is needed, and ``timeout`` of coreutils. The owner's end is noticed by the reaper, not by the
+container.
 
 A command that hangs is killed with what it started since, and the shell survives. A machine is
 used once: ``reset`` refuses, and the pool closes it on release.
@@ -21,20 +22,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from envs.errors import (
-    MissingImage,
     SandboxError,
     SandboxFileError,
     SandboxLimitError,
     SandboxLost,
     SandboxStartError,
 )
-from envs.sandbox.container import LABEL, MAX_LIFE_S, remove_container
+from envs.sandbox.container import LABEL, create_machine, remove_container, starting
 from envs.sandbox.engine import connect
 from envs.sandbox.inside.streams import Output
-from envs.sandbox.lease import drop_lease, owner_label, renew_lease
+from envs.sandbox.lease import drop_lease, renew_lease
 from envs.sandbox.output import decode
 from envs.sandbox.protocol import ExecResult, SandboxSpec
 from envs.sandbox.streams import ExecStream
@@ -292,43 +292,9 @@ class MachineSandbox:
     # ------------------------------------------------------------- inside
 
     def _start(self, run_id: str, worker: str) -> None:
-        import docker.errors
-        import requests
-        from docker.types import LogConfig
-
-        spec = self.spec
-        host_config = self._api.create_host_config(
-            network_mode="bridge" if spec.network else "none",
-            mem_limit=spec.memory_bytes,
-            memswap_limit=spec.memory_bytes,
-            pids_limit=spec.pids,
-            nano_cpus=int(spec.cpus * 1e9),
-            log_config=LogConfig(type="none"),
-            init=True,
-        )
-        labels = {
-            **spec.labels,
-            LABEL: "sandbox",
-            f"{LABEL}.run": run_id,
-            f"{LABEL}.worker": worker,
-            f"{LABEL}.owner": owner_label(),
-            f"{LABEL}.deadline": str(int(time.time() + MAX_LIFE_S)),
-        }
-        body: dict[str, Any] = self._api.create_container_config(
-            spec.image, command=["infinity"], entrypoint=["sleep"], user="0:0",
-            environment=dict(spec.env), labels=labels, host_config=host_config,
-        )  # fmt: skip
-        if spec.workdir:
-            body["WorkingDir"] = spec.workdir
-        try:
-            self._api.create_container_from_config(body, self._id)  # type: ignore[no-untyped-call]
+        with starting(self._id, self.spec.image, "pull or build it"):
+            create_machine(self._api, self.spec, self._id, run_id, worker)
             self._api.start(self._id)
-        except docker.errors.ImageNotFound as error:
-            raise MissingImage(
-                f"the image {spec.image} is not on this machine", "build it"
-            ) from error
-        except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-            raise SandboxStartError(f"{self._id} did not start: {error}") from error
 
     def _ready_shell(self) -> ExecStream:
         if self._closed:

@@ -84,6 +84,24 @@ def test_the_network_comes_and_goes(machine: MachineSandbox) -> None:
     assert machine.shell(count).output == "1\n"
 
 
+def test_its_disk_is_bounded_or_the_refusal_names_the_driver(
+    terminal_image: str, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit that a task states and nobody enforces must not be silent."""
+    from dataclasses import replace
+
+    monkeypatch.setenv("CLAWGYM_STORAGE", "required")
+    spec = replace(SPEC, image=terminal_image, disk_bytes=1 << 30)
+    try:
+        machine = MachineSandbox(spec, run_id=run_id)
+    except SandboxStartError as error:
+        assert "no machine of 1073741824 bytes of disk: the storage driver " in str(error)
+        assert "takes no size" in str(error)
+        return
+    with machine:
+        assert machine.exec(["fallocate", "-l", "2G", "/srv/big"]).exit_code != 0
+
+
 def test_a_machine_is_used_once(terminal_image: str, run_id: str) -> None:
     """Bug prevented: the next task starts on what the last agent left."""
     from dataclasses import replace

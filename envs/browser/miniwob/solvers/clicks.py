@@ -142,20 +142,6 @@ def menu(play: Play) -> None:
     play.click(names[-1], "menuitem")
 
 
-@TABLE.solves("click-menu-2", level="medium", steps=8)
-def button_menu(play: Play) -> None:
-    """An item of a menu under a button."""
-    play.click("Menu", "button")
-    if not play.quoted()[1:]:
-        raise Stuck("an icon has no name")
-    wanted = play.quoted()[1]
-    for node in play.all("menuitem"):
-        if not play.has(wanted, "menuitem"):
-            play.do(f"hover {node.id}")
-            play.do("wait 0.5")
-    play.click(wanted, "menuitem")
-
-
 @TABLE.solves("click-scroll-list", level="medium", steps=8)
 def scroll_list(play: Play) -> None:
     """Options of a list."""

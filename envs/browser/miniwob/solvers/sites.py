@@ -83,20 +83,6 @@ def phone_book(play: Play) -> None:
     play.click(next(n for n in nodes[label + 1 :] if n.name))
 
 
-@TABLE.solves("social-media", level="hard", steps=6)
-def post(play: Play) -> None:
-    """A button of somebody's post."""
-    user = next(word for word in play.goal.split() if word.startswith("@")).rstrip(".,")
-    action = play.quoted()[0]
-    icons = {"Reply": "reply", "Retweet": "retweet", "Like": "like"}
-    nodes = _below(play, user, *ICONS)
-    if action in icons:
-        play.click(_marked(nodes, icons[action]))
-        return
-    play.click(_marked(nodes, "more"))
-    play.click(next(n for n in play.all() if n.name.startswith(action)))
-
-
 @TABLE.solves("social-media-all", "social-media-some", level="hard", steps=20)
 def posts(play: Play) -> None:
     """A button of several posts of somebody."""
