@@ -8,9 +8,10 @@ Left out: retries and grouping (``rl.controller``), prompts and parsing (``agent
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
+from agents.consequence import NOTHING, Consequence, consequence, missing
 from agents.protocol import Agent, ParseError, Policy
 from agents.types import Episode, StopReason, Turn
 from envs.errors import EnvError, SandboxLost
@@ -100,6 +101,7 @@ class _Progress:
     """What has happened so far."""
 
     messages: list[Message] = field(default_factory=list)
+    observation: Mapping[str, Any] = field(default_factory=dict)
     turns: list[Turn] = field(default_factory=list)
     parse_errors: int = 0
     reward: float = 0.0
@@ -152,7 +154,7 @@ async def _run(
     observation, _ = await _in_thread(
         lambda: env.reset(seed=assignment.seed, options={"task": task})
     )
-    progress.messages = agent.begin(task, observation)
+    progress.messages, progress.observation = agent.begin(task, observation), observation
     for turn_index in range(task.limits.max_steps):
         if progress.acting_s >= limits.time_limit_s:
             return await _graded(env, progress, StopReason.TIME_LIMIT)
@@ -196,7 +198,11 @@ async def _act(
     progress.acting_s += time.monotonic() - begun
     message = agent.observe(observation)
     progress.messages.append(message)
-    progress.turns.append(_turn(reply, action, str(message["content"]), float(reward)))
+    followed = consequence(progress.observation, observation, info)
+    progress.turns.append(
+        _turn(reply, action, str(message["content"]), float(reward), followed=followed)
+    )
+    progress.observation = observation
     progress.reward += float(reward)
     if terminated:
         verdict = info.get("verdict")
@@ -209,6 +215,10 @@ async def _graded(env: PlayableEnv, progress: _Progress, stop: StopReason) -> St
     """End by a limit of the loop: the state reached so far still counts."""
     verdict = await _in_thread(env.grade)
     progress.reward = verdict.reward
+    if progress.turns:
+        last = progress.turns[-1]
+        told = replace(last.consequence, verdict=missing(verdict))
+        progress.turns[-1] = replace(last, consequence=told)
     return StopReason.SOLVED if verdict.solved else stop
 
 
@@ -226,7 +236,12 @@ def _sampling(sampling: Sampling, turn_index: int) -> Sampling:
 
 
 def _turn(
-    reply: Reply, action: str | None, observation: str, reward: float, parse_error: str = ""
+    reply: Reply,
+    action: str | None,
+    observation: str,
+    reward: float,
+    parse_error: str = "",
+    followed: Consequence = NOTHING,
 ) -> Turn:
     generation = reply.generation
     return Turn(
@@ -240,6 +255,7 @@ def _turn(
         observation=observation,
         reward=reward,
         parse_error=parse_error,
+        consequence=followed,
     )
 
 

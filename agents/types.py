@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from agents.consequence import NOTHING, Consequence
+
 
 class StopReason(StrEnum):
     """Why an episode ended. Every ending has exactly one."""
@@ -66,6 +68,7 @@ class Turn:
         observation: next state as the agent will see it.
         reward: reward of this step alone.
         parse_error: the parser's reason, or "".
+        consequence: what else the world said of the step; the agent is not told.
         images: that ``prompt_ids_P`` holds placeholders of, in their order.
     """
 
@@ -79,6 +82,7 @@ class Turn:
     observation: str = ""
     reward: float = 0.0
     parse_error: str = ""
+    consequence: Consequence = NOTHING
     images: tuple[ImageRef, ...] = ()
 
     @classmethod
@@ -87,6 +91,7 @@ class Turn:
         fields = dict(row)
         for name in ("prompt_ids_P", "token_ids_T", "logprobs_T", "versions_T"):
             fields[name] = tuple(fields[name])
+        fields["consequence"] = Consequence(**fields.get("consequence", {}))
         fields["images"] = tuple(ImageRef(**image) for image in fields.get("images", ()))
         return cls(**fields)
 

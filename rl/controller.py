@@ -17,12 +17,13 @@ import numpy as np
 
 from agents.episode import Assignment
 from envs.types import Task
-from rl.algorithms import SignalSource, demonstrations
+from rl.algorithms import demonstrations
 from rl.collector import Collector
 from rl.console import Progress
 from rl.errors import RunError
 from rl.evaluation import Evaluation, evaluate
 from rl.fleet import Fleet
+from rl.hindsight import Hindsight
 from rl.learner import Learner, first_loss
 from rl.metrics import Metrics
 from rl.schedule import Schedule
@@ -44,7 +45,8 @@ class Controller:
         fleet: the machines.
         tasks: training and held-out tasks.
         store, metrics: open, of the same folder.
-        signals: what judges and teachers say about turns; None when rewards are all there is.
+        hindsight: what followed each turn, for methods that learn from it; None when rewards are
+            all there is.
     """
 
     def __init__(
@@ -55,11 +57,12 @@ class Controller:
         tasks: TaskSets,
         store: Store,
         metrics: Metrics,
-        signals: SignalSource | None = None,
+        hindsight: Hindsight | None = None,
     ) -> None:
         self.config, self.fleet, self.tasks = config, fleet, tasks
         self.store, self.metrics = store, metrics
-        self.learner = Learner(config, folder, fleet, store, metrics, signals)
+        self.hindsight = hindsight
+        self.learner = Learner(config, folder, fleet, store, metrics, hindsight)
 
     async def run(self) -> None:
         """Play the whole run, from wherever its folder left off.
@@ -166,6 +169,9 @@ class Controller:
                 while self.learner.step < steps:
                     begun = time.monotonic()
                     groups = await collector.take(self.config.rollout.groups_per_step)
+                    if self.hindsight is not None:
+                        found = await self.hindsight.prepare(groups)
+                        self.metrics.write("hindsight", self.learner.step + 1, dict(found))
                     line = await self.learner.take_step(groups, begun)
                     await collector.learned(self.learner.version)
                     await self.learner.save_if_due()

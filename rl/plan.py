@@ -6,6 +6,7 @@ from pathlib import Path
 
 from envs.types import Task
 from rl import memory
+from rl.algorithms import METHODS
 from rl.doctor import available_memory, gpu_memory, total_memory
 from rl.errors import ConfigError
 from rl.settings import RunConfig
@@ -30,6 +31,11 @@ def describe(config: RunConfig, train: Sequence[Task], heldout: Sequence[Task]) 
         f"staleness at most {rollout.max_staleness:g}",
         f"{rollout.workers} workers x {rollout.episodes_per_worker} episodes at once",
     ]
+    if METHODS[config.algorithm.name].needs:
+        lines.append(
+            f"what follows each turn is judged by verifier, rules and {config.judge.model}; "
+            "failures become hints, the served policy is the teacher"
+        )
     if config.warmstart.kind != "none":
         w = config.warmstart
         lines.append(

@@ -297,6 +297,7 @@ async def _play_and_learn(config: "RunConfig", folder: Path, tasks: "TaskSets") 
     """Run the controller."""
     from envs import registry
     from envs.sandbox.reaper import Reaper
+    from rl.assembly import hindsight
     from rl.controller import Controller
     from rl.fleet import RayFleet
     from rl.metrics import Metrics
@@ -307,8 +308,8 @@ async def _play_and_learn(config: "RunConfig", folder: Path, tasks: "TaskSets") 
     with closing(Metrics(folder)) as metrics, Store(folder) as store, reaper:
         async with RayFleet(config, run_id, folder) as fleet:
             log.info("policy at %s (key %s)", fleet.address.base_url, fleet.address.api_key)
-            controller = Controller(config, folder, fleet, tasks, store, metrics)
-            await controller.run()
+            async with hindsight(config, fleet, store) as source:
+                await Controller(config, folder, fleet, tasks, store, metrics, source).run()
             log.info("model: %s", await fleet.export(str(folder / "model")))
 
 

@@ -13,24 +13,24 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agents.types import Episode
 from rl import hints
-from rl.errors import JudgeUnavailable, RunError
+from rl.errors import RunError
 from rl.fleet import Fleet
+from rl.judge.asking import Asker
 from rl.judge.feedback import SOURCE as FEEDBACK
-from rl.judge.pipeline import NOTHING, Pipeline
-from rl.judge.types import Exchange, Judgement
+from rl.judge.pipeline import Pipeline
+from rl.judge.types import Exchange
 from rl.learner import Learner
 from rl.live import records
 from rl.live.assembly import Assembly
 from rl.live.backlog import Backlog
 from rl.live.patience import Patience
-from rl.live.teacher import Taught, Teacher
+from rl.live.teacher import ChatTeacher, Taught
 from rl.metrics import Metrics
 from rl.settings import RunConfig
 from rl.store import Store
@@ -47,8 +47,6 @@ HEAL_S = 5.0
 STANDING_TASKS = 2  # the follower and the one that keeps serving
 TEACHER_ATTEMPTS = 5
 MOST_READ = 500
-MOST_JUDGED_AT_ONCE = 8
-LONGEST_BACKOFF_S = 60.0
 
 
 class LiveLoop:
@@ -74,7 +72,7 @@ class LiveLoop:
         metrics: Metrics,
         journal: Path,
         judge: Pipeline,
-        teacher: Teacher,
+        teacher: ChatTeacher,
         ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.config, self.folder, self.fleet, self.store = config, folder, fleet, store
@@ -84,7 +82,7 @@ class LiveLoop:
         )
         self.assembly = Assembly(config.chat.idle_s, config.chat.feedback_grace_s)
         self.counts: Counter[str] = Counter()
-        self._judge, self._teacher, self._ready = judge, teacher, ready
+        self._judge, self._teacher, self._ready = Asker(judge, self.counts), teacher, ready
         self._reader = Reader(journal)
         self._cursors = {"turns": 0, "feedback": 0, "forgotten": 0}
         self.backlog = Backlog(config)
@@ -92,7 +90,6 @@ class LiveLoop:
         self._exchanges: dict[str, Exchange] = {}  # of waiting turns, for late feedback
         self._replay: deque[list[str]] = deque()
         self._judged_now: set[str] = set()  # episode ids
-        self._judging = asyncio.Semaphore(MOST_JUDGED_AT_ONCE)
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy = False
@@ -266,7 +263,8 @@ class LiveLoop:
     async def _judged(self, exchange: Exchange, *, again: bool = False) -> TurnSignal | None:
         """Return what is kept of a turn; None when it was removed meanwhile, or when feedback that
         came late says nothing of how good it was."""
-        judgement, hint = await self._looked_at(exchange)
+        judgement = await self._judge(exchange)
+        hint = hints.make_hint(exchange, judgement)
         turn = self.assembly.get(exchange.id)
         if turn is None or (again and judgement.source != FEEDBACK):
             return None
@@ -289,30 +287,6 @@ class LiveLoop:
     async def _kept(self, write: Callable[..., Any], *what: Any) -> None:
         """Write to the store, in another thread, once there is space."""
         await self.learner.written(partial(asyncio.to_thread, write, *what))
-
-    async def _looked_at(self, exchange: Exchange) -> tuple[Judgement, str]:
-        """Return the judgement and the hint. A judge that breaks on one exchange costs that
-        exchange its verdict, not everybody their conversation."""
-        try:
-            judgement = await self._ask(exchange)
-            return judgement, hints.make_hint(exchange, judgement)
-        except Exception as error:
-            self.counts["judge_failed"] += 1
-            log.exception("an exchange could not be judged")
-            return replace(NOTHING, reason=f"{type(error).__name__}"), ""
-
-    async def _ask(self, exchange: Exchange) -> Judgement:
-        """Ask until there is an answer."""
-        wait_s = 1.0
-        while True:
-            try:
-                async with self._judging:
-                    return await self._judge(exchange)
-            except JudgeUnavailable as error:
-                self.counts["judge_unavailable"] += 1
-                log.warning("the judge is away, its turns wait: %s", error)
-                await asyncio.sleep(wait_s)
-                wait_s = min(LONGEST_BACKOFF_S, wait_s * 2)
 
     # ------------------------------------------------------------- what is learned
 

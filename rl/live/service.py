@@ -63,7 +63,7 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
     from rl.judge.model import Endpoint
     from rl.judge.pipeline import build
     from rl.live.loop import LiveLoop, summary
-    from rl.live.teacher import Teacher
+    from rl.live.teacher import ChatTeacher
     from rl.metrics import Metrics
     from rl.store import Store
     from rl.workers import Serving
@@ -97,7 +97,7 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
                     judge_cut=config.algorithm.train_truncated,
                 )
                 await judge.open()
-                teacher = Teacher(
+                teacher = ChatTeacher(
                     fleet.score, Renderer(resolve(config.model)), config.engine.context
                 )
                 loop = LiveLoop(

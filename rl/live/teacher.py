@@ -1,25 +1,20 @@
-"""π_T: the serving policy itself, told the hint beforehand (algorithms §2, opd).
-
-Asked when a batch is formed, so that teacher and student are of one version: the same prompt with
-the hint in it, then exactly the sampled ids.
-"""
+"""The teacher of live conversations: renders them again with the hint in their last message."""
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rl import hints
+from rl.teacher import Score, Teacher
 from rl.types import Hint, TurnSignal
-from serving.errors import ContextOverflow, PolicyError, RequestRefused
+from serving.errors import RequestRefused
 from serving.renderer import Context, Prompt
 from serving.turns import Turn
 from serving.types import Message
 
 log = logging.getLogger(__name__)
-
-Score = Callable[[Sequence[Sequence[int]], float], Awaitable[list[list[float]]]]
 
 
 class Renders(Protocol):
@@ -36,7 +31,7 @@ class Taught:
     refused: Counter[str]
 
 
-class Teacher:
+class ChatTeacher:
     """Scores sampled tokens under hinted prompts.
 
     Args:
@@ -46,7 +41,7 @@ class Teacher:
     """
 
     def __init__(self, score: Score, renderer: Renders, max_tokens: int) -> None:
-        self._score, self._renderer, self._max_tokens = score, renderer, max_tokens
+        self._teacher, self._renderer = Teacher(score, max_tokens), renderer
 
     async def __call__(
         self, asked: Mapping[str, tuple[Turn, Sequence[Message], TurnSignal]]
@@ -90,14 +85,4 @@ class Teacher:
         except (RequestRefused, ValueError) as error:
             log.warning("a hinted prompt cannot be rendered: %s", error)
             return None, "not_rendered"
-        sequence = [*prompt, *turn.token_ids_T]
-        if len(sequence) > self._max_tokens:
-            return None, "too_long"
-        try:
-            (logprobs,) = await self._score([sequence], turn.temperature)
-        except ContextOverflow:
-            return None, "too_long"
-        except PolicyError as error:
-            log.warning("the teacher did not answer: %s", error)
-            return None, "no_answer"
-        return replace(hint, teacher_logprobs_T=tuple(logprobs[-len(turn.token_ids_T) :])), ""
+        return await self._teacher.teach(hint, prompt, turn.token_ids_T, turn.temperature)

@@ -18,7 +18,7 @@ from rl.judge.types import Exchange, Judgement
 from rl.live import records, service
 from rl.live.backlog import Backlog
 from rl.live.loop import LiveLoop
-from rl.live.teacher import Teacher
+from rl.live.teacher import ChatTeacher
 from rl.metrics import Metrics
 from rl.settings import RunConfig
 from rl.store import Store
@@ -87,7 +87,7 @@ def talk(folder: Path, *turns: Turn, feedback: Sequence[Feedback] = ()) -> None:
 
 def live(folder: Path, fleet: FakeFleet, store: Store, judge: Any, settings: RunConfig) -> LiveLoop:
     pipeline = Pipeline([feedback_judge, judge])
-    teacher = Teacher(fleet.score, Words(), 4096)
+    teacher = ChatTeacher(fleet.score, Words(), 4096)
     metrics = Metrics(folder)
     return LiveLoop(settings, folder, fleet, store, metrics, folder / "gateway", pipeline, teacher)
 
@@ -289,7 +289,7 @@ def test_a_batch_whose_session_is_removed_while_it_is_taught_is_left_out(tmp_pat
 
 def test_a_hint_whose_prompt_is_not_the_students_is_left_out(tmp_path: Path) -> None:
     async def teach() -> Any:
-        teacher = Teacher(FakeFleet().score, Words(reproduces=False), 4096)
+        teacher = ChatTeacher(FakeFleet().score, Words(reproduces=False), 4096)
         signal = TurnSignal("chat:a", 0, score=-1, hints=(Hint("Answer in one short sentence."),))
         return await teacher({"chat:a": (turn("a"), [said("hi")], signal)})
 
