@@ -59,7 +59,8 @@ def missing(verdict: Verdict) -> str:
     """Return what a verdict holds against the state of the world; "" when it is solved."""
     if verdict.solved:
         return ""
-    return _cut("; ".join(filter(None, [", ".join(verdict.failed), verdict.detail])))
+    unsaid = [name for name in verdict.failed if name not in verdict.detail]
+    return _cut("; ".join(filter(None, [", ".join(unsaid), verdict.detail])))
 
 
 def _failure(observation: Mapping[str, Any], info: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ batch is formed.
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ from serving.types import Message
 CHAT = "chat"  # its next states are a person's words, not a program's
 FAILED = "An attempt at this failed with: {words}"
 MISSED = "An attempt at this was checked and did not hold up: {words}"
+_NOTE = re.compile(r"\[.*\]$|(try|usage|see|for more)\b.*(help|usage|manual|\[)", re.IGNORECASE)
 TEACHER_ATTEMPTS = 5
 TEACHER_WAIT_S = 5.0
 
@@ -226,12 +228,11 @@ def exchange_failed(exchange: Exchange) -> bool:
 
 
 def last_line(text: str) -> str:
-    """Return the last line that says something; a bracketed note such as an exit code does not.
-
-    Programs and tracebacks end with what went wrong.
+    """Return the last line that says something; a bracketed note such as an exit code does not, nor
+    advice to read the manual. Programs and tracebacks end with what went wrong.
     """
     lines = [line.strip() for line in text.splitlines()]
-    said = [line for line in lines if line and not (line[0] == "[" and line[-1] == "]")]
+    said = [line for line in lines if line and not _NOTE.match(line)]
     return said[-1] if said else ""
 
 

@@ -6,8 +6,10 @@ start and after RL, with intervals, by slice; every lost episode has its reason.
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from rl.console import clock
 from rl.evaluation import Evaluation, difference, evaluate
 from rl.store import Store
 
+NUM_HINTS = 8  # shown
 LABELS = (("start", "before"), ("warmstart", "after warm start"), ("final", "after RL"))
 
 
@@ -36,12 +39,13 @@ def write(folder: Path) -> Path:
         evaluations = store.evaluations()
         played = {label: evaluations.get(label, []) for label, _ in LABELS}
         endings, lost = store.endings(), store.losses()
+        heard = _next_states(rows, store)
     lines = [f"# Run {folder.name}", ""]
     lines += _summary(config, rows)
     lines += _success_table(played)
     if draw(folder, rows):
         lines += ["", "![learning curve](learning_curve.png)"]
-    lines += _training(rows)
+    lines += _training(rows) + heard
     lines += ["", "## Episodes", ""]
     ended = ", ".join(f"{count} {name}" for name, count in endings.most_common())
     lines.append(f"{sum(endings.values())} training episodes, {len(lost)} lost: {ended or 'none'}.")
@@ -159,6 +163,26 @@ def _training(rows: Sequence[dict[str, Any]]) -> list[str]:
         cells = [f"{row.get(key, float('nan')):.3g}" for key in keys]
         lines.append(f"| {row['step']} | " + " | ".join(cells) + " |")
     return lines
+
+
+def _next_states(rows: Sequence[dict[str, Any]], store: Store) -> list[str]:
+    """Return how the turns of a run with ``rl.hindsight`` were judged, and its latest hints."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        if row["phase"] == "hindsight":
+            counts.update({k: n for k, n in row.items() if k not in ("phase", "step", "time")})
+    if not counts:
+        return []
+    told = ", ".join(f"{number} {name}" for name, number in counts.most_common())
+    lines = ["", "## What followed the turns", "", f"Turns and hints: {told}.", ""]
+    latest = (
+        f"- `{' '.join(episode.turns[index].text.split())[:80]}` → {signal.hints[0].text}"
+        for group in reversed(store.group_ids())
+        for episode in store.group(group)
+        for index, signal in store.signals(episode.id).items()
+        if signal.hints
+    )
+    return lines + list(islice(latest, NUM_HINTS))
 
 
 def main() -> int:

@@ -30,5 +30,7 @@ def test_screens_score_by_visible_change() -> None:
 def test_a_verdict_is_told_only_when_something_is_missing() -> None:
     assert missing(Verdict(1.0, passed=("a",))) == ""
     assert missing(Verdict(0.0, failed=("a", "b"), detail="2 lines")) == "a, b; 2 lines"
+    detail = "file a.txt: missing"
+    assert missing(Verdict(0.0, failed=("file a.txt",), detail=detail)) == detail
     long = consequence({}, {}, {"verdict": Verdict(0.0, detail="x" * 1000 + "end")}).verdict
     assert len(long) == MAX_CHARS + 1 and long.endswith("end")

@@ -188,6 +188,8 @@ def test_last_line_passes_over_notes() -> None:
     trace = 'Traceback (most recent call last):\n  File "x"\nValueError: no\n\n[exit code 1]\n'
     assert last_line(trace) == "ValueError: no"
     assert last_line("[no output]") == "" == last_line("")
+    tar = "tar: invalid option -- 'D'\nTry 'tar --help' or 'tar --usage' for more information."
+    assert last_line(tar) == "tar: invalid option -- 'D'"
 
 
 @pytest.mark.model
