@@ -99,7 +99,7 @@ class ChatMessage(Wire):
     @classmethod
     def _drop_echoes(cls, data: Any) -> Any:
         """Clients echo a reply with fields of theirs; empty ones mean nothing in any message."""
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or _is_bare(data):
             return data
         data = {n: v for n, v in data.items() if not (n in EMPTY and not v)}
         return _echoed(data) if data.get("role") == "assistant" else data
@@ -127,8 +127,10 @@ class ChatMessage(Wire):
     @property
     def size_bytes(self) -> int:
         """Length of what is said in UTF-8."""
-        said = self.text + "".join(call.function.arguments for call in self.tool_calls)
-        return len(said.encode(errors="surrogatepass"))
+        said = self.text
+        if self.tool_calls:
+            said += "".join(call.function.arguments for call in self.tool_calls)
+        return len(said) if said.isascii() else len(said.encode(errors="surrogatepass"))
 
     def plain(self) -> dict[str, Any]:
         """Return the message as a dict without empty fields, text parts joined."""
@@ -150,6 +152,11 @@ class ChatMessage(Wire):
             if value is not None:
                 message[field] = value
         return message
+
+
+def _is_bare(data: Mapping[str, Any]) -> bool:
+    """Whether a message is a role and a text and nothing else, as most are."""
+    return len(data) == 2 and isinstance(data.get("content"), str) and "role" in data
 
 
 def _echoed(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from .chat_template import ChatTemplate
 from .errors import ModelError, RequestRefused
 from .formats.adapt import TemplateSupport, adapt
 from .formats.locality import reach
@@ -103,6 +104,7 @@ class Renderer:
             self._template = str(self._tokenizer.get_chat_template())
         except ValueError as error:
             raise ModelError(f"{folder} has no chat template; use an instruct model") from error
+        self._chat_template = ChatTemplate(self._tokenizer)
         self._reach = reach(self._template)
         self._openings: dict[tuple[str, str], str] = {}  # of first messages, see _opening
         self.end_ids = end_token_ids(folder)
@@ -237,6 +239,8 @@ class Renderer:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of rendered text; special tokens the template wrote count as such."""
+        if OPEN not in text:
+            return list(self._core.encode(text, add_special_tokens=False).ids)
         ids: list[int] = []
         for index, part in enumerate(re.split(f"{OPEN}(.*?){CLOSE}", text)):
             core = self._letters if index % 2 else self._core
@@ -270,15 +274,8 @@ class Renderer:
     def _apply(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), **options: Any
     ) -> str:
-        return str(
-            self._tokenizer.apply_chat_template(
-                [self._plain(message) for message in messages],
-                tools=self._as_text(list(tools)) or None,
-                tokenize=False,
-                add_generation_prompt=True,
-                **options,
-            )
-        )
+        plain = [self._plain(message) for message in messages]
+        return self._chat_template.render(plain, self._as_text(list(tools)) or None, options)
 
     def known_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return those options that the template knows."""
@@ -301,6 +298,8 @@ class Renderer:
         """Return a message with text parts joined, as templates of text models expect, and the
         names of special tokens in it marked as text."""
         content = message.get("content") or ""
+        if len(message) == 2 and isinstance(content, str):  # beside it only the role
+            return {"role": message["role"], "content": self._as_text(content)}
         if isinstance(content, list):
             content = "".join(part["text"] for part in content)
         return {**self._as_text({**message, "content": content}), "role": message["role"]}

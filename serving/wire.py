@@ -45,7 +45,7 @@ class Wire(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_nulls(cls, data: Any) -> Any:
-        if isinstance(data, dict):
+        if isinstance(data, dict) and None in data.values():
             return {name: value for name, value in data.items() if value is not None}
         return data
 

@@ -14,7 +14,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 import aiohttp
+from pydantic_core import from_json, to_json
 
+from .connections import Connections, Response
 from .signal import Signal
 
 CONNECT_S = 10.0
@@ -74,6 +76,7 @@ class SglangServer:
         self.loads: Mapping[str, Any] = {}
         self._keys = (api_key, admin_key or api_key)
         self._session: aiohttp.ClientSession | None = None
+        self._connections = Connections(url, self._headers(self._keys[0], True), CONNECT_S)
 
     async def get(self, path: str, timeout_s: float = ANSWER_S) -> dict[str, Any]:
         """Return the JSON object at a path."""
@@ -85,9 +88,26 @@ class SglangServer:
         """Post to a control route and return its JSON object; an empty answer gives ``{}``."""
         return await self._call("POST", path, body, timeout_s, self._keys[1])
 
+    def ask(self, body: Mapping[str, Any]) -> "asyncio.Future[Response]":
+        """Ask for a whole reply, which ``answer`` returns; cancelling what is returned hangs up.
+
+        Bounded by the caller, since a long reply may take an hour.
+        """
+        return self._connections.post("/generate", to_json(body))
+
     async def generate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a whole reply; bounded by the caller, since a long reply may take an hour."""
-        return await self._call("POST", "/generate", body, None, self._keys[0])
+        """Return a whole reply; see ``ask``."""
+        return await self.answer(self.ask(body))
+
+    async def answer(self, asked: "asyncio.Future[Response]") -> dict[str, Any]:
+        """Return what ``ask`` asked for."""
+        try:
+            response = await asked
+        except (OSError, TimeoutError) as error:
+            raise ServerLost(f"{self.url}/generate: {_said(error)}") from error
+        if not 200 <= response.status < 400:
+            raise _refused(f"{self.url}/generate", response.body, response.status)
+        return self._object("/generate", response.body)
 
     async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the events of a streamed reply; leaving the iterator closes the connection."""
@@ -112,6 +132,7 @@ class SglangServer:
 
     async def close(self) -> None:
         """Close its connections."""
+        self._connections.close()
         if self._session is not None:
             await self._session.close()
 
@@ -128,9 +149,12 @@ class SglangServer:
             ) from error
         except (aiohttp.ClientError, OSError) as error:
             raise ServerLost(f"{self.url}{path}: {_said(error)}") from error
+        return self._object(path, raw)
+
+    def _object(self, path: str, raw: bytes) -> dict[str, Any]:
         self._heard()
         try:
-            value = json.loads(raw) if raw.strip() else {}
+            value = from_json(raw) if raw.strip() else {}
         except ValueError as error:
             raise ServerLost(f"{self.url}{path} answered no JSON: {raw[:100]!r}") from error
         return value if isinstance(value, dict) else {"value": value}
@@ -143,14 +167,11 @@ class SglangServer:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar()
             )
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        if body is not None:
-            headers["Content-Type"] = "application/json"
         return self._session.request(
             method,
             self.url + path,
-            data=None if body is None else json.dumps(body).encode(),
-            headers=headers,
+            data=None if body is None else to_json(body),
+            headers=self._headers(key, body is not None),
             timeout=_timeout(timeout_s),
         )
 
@@ -158,11 +179,14 @@ class SglangServer:
         if response.ok:
             return
         raw = await response.read()
-        try:
-            body = json.loads(raw)
-        except ValueError:
-            body = raw.decode(errors="replace").strip()
-        raise _refusal(f"{self.url}{response.url.path}", body, response.status)
+        raise _refused(f"{self.url}{response.url.path}", raw, response.status)
+
+    @staticmethod
+    def _headers(key: str, has_body: bool) -> dict[str, str]:
+        return {
+            **({"Authorization": f"Bearer {key}"} if key else {}),
+            **({"Content-Type": "application/json"} if has_body else {}),
+        }
 
     def _heard(self) -> None:
         self.heard_at = asyncio.get_running_loop().time()
@@ -192,6 +216,14 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, A
                         await response.content.read()
                 return
             yield json.loads(data)
+
+
+def _refused(where: str, raw: bytes, status: int) -> ServerRefused:
+    try:
+        body = json.loads(raw)
+    except ValueError:
+        body = raw.decode(errors="replace").strip()
+    return _refusal(where, body, status)
 
 
 def _refusal(where: str, body: Any, status: int) -> ServerRefused:

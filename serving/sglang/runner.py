@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import EngineError, RequestRefused
 from ..types import FinishReason
 from .adapters import AdapterHandle, AdapterTable
+from .connections import Response
 from .fleet import Fleet, Limits
 from .http import ServerLost, ServerRefused, SglangServer
 from .request import ABORTED, Ending, Request, fail
@@ -144,7 +145,14 @@ class Runner:
     async def _attempt(self, request: Request, server: SglangServer) -> FinishReason | Ending:
         request.waits_for = server.url
         ended = asyncio.get_running_loop().create_future()
-        reading = asyncio.ensure_future(self._read(request, server))
+        body = request.body(self._fleet.version, self._fleet.cache_key)
+        # a whole reply needs no task that waits for it
+        asked = server.ask(body) if request.on_token is None else None
+
+        def read() -> Coroutine[Any, Any, Ending]:
+            return self._read(request, server, body, asked)
+
+        reading: asyncio.Future[Any] = asked or asyncio.ensure_future(read())
         cancelled, gone = request.cancelled, server.gone
 
         def wake(*_: object) -> None:
@@ -158,12 +166,14 @@ class Runner:
         try:
             await ended
             if reading.done():
-                return reading.result()
+                return await (reading if asked is None else read())
             if not cancelled.is_set():
                 raise ServerLost(server.reason)
+            if asked is not None:
+                reading = asyncio.ensure_future(read())
             hanging_up = self._start(self._hang_up(server, request.rid, reading))
             handed_over = True
-            if request.on_token is None:  # only the answer says what was sampled
+            if asked is not None:  # only the answer says what was sampled
                 await asyncio.wait({hanging_up}, timeout=self._limits.cancel_s)
             return "cancelled"
         finally:
@@ -172,12 +182,18 @@ class Runner:
             if not handed_over and not reading.done():
                 await drop(reading)
 
-    async def _read(self, request: Request, server: SglangServer) -> Ending:
-        body = request.body(self._fleet.version, self._fleet.cache_key)
+    async def _read(
+        self,
+        request: Request,
+        server: SglangServer,
+        body: dict[str, Any],
+        asked: "asyncio.Future[Response] | None",
+    ) -> Ending:
+        """Take what comes of a reply that was asked for whole, or asked for here as a stream."""
         is_delta = bool(server.info.get("incremental_streaming_output"))
         try:
-            if request.on_token is None:
-                out = await server.generate(body)
+            if asked is not None:
+                out = await server.answer(asked)
                 await self._while_paused()
                 return _said(request.take(out, is_delta=False), server)
             ending: Ending | None = None
