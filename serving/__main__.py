@@ -37,6 +37,7 @@ python -m serving model=NAME [key=value…]
   sglang_key, sglang_admin_key  theirs, if any; better SGLANG_API_KEY, SGLANG_ADMIN_KEY
   host          127.0.0.1
   port          0: a free one
+  max_turns     8192: turns kept in memory, to go on from, to list and to give feedback on
   sessions      folder in which conversations stay over restarts; without it they are kept in memory
   keys          file of further keys, one "NAME KEY" per line; each has sessions of its own
   rate          0: requests a minute with one key, 0 is without limit
@@ -64,6 +65,7 @@ DEFAULTS: dict[str, str | int] = {
     **dict.fromkeys(SGLANG, ""),
     "host": "127.0.0.1",
     "port": 0,
+    "max_turns": 8192,
     "sessions": "",
     "keys": "",
     "rate": 0,
@@ -142,7 +144,7 @@ def server_options(options: dict[str, str | int]) -> "ServerOptions":
             raise UsageError(f"{name} is yes or no, not {options[name]!r}")
     if options["durable"] == "yes" and not options["sessions"]:
         raise UsageError("durable=yes needs sessions=FOLDER, where turns are to be kept")
-    for name in ("max_requests", "max_body_mb"):
+    for name in ("max_requests", "max_body_mb", "max_turns"):
         if int(options[name]) < 1:
             raise UsageError(f"{name} must be at least 1")
     try:
@@ -153,6 +155,7 @@ def server_options(options: dict[str, str | int]) -> "ServerOptions":
         admin_key=api_key("CLAWGYM_ADMIN_KEY", "admin_key"),
         other_keys=others,
         sessions=_sessions(str(options["sessions"])) if options["sessions"] else None,
+        max_turns=int(options["max_turns"]),
         requests_per_minute=int(options["rate"]),
         max_requests=int(options["max_requests"]),
         max_body_bytes=int(options["max_body_mb"]) << 20,

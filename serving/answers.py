@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from . import anthropic, chat_bodies
 from .errors import ContextOverflow, EngineError, RequestRefused, TooManyRequests
@@ -22,10 +23,17 @@ def json_answer(
 ) -> web.Response:
     """Return a JSON answer, written down once."""
     return web.Response(
-        body=json.dumps(body).encode(),
+        body=_json(body),
         status=status,
         headers={**(headers or {}), "Content-Type": "application/json; charset=utf-8"},
     )
+
+
+def _json(body: Any) -> bytes:
+    try:
+        return to_json(body, inf_nan_mode="constants")
+    except ValueError:  # half of a character, which a client sent and reads here again
+        return json.dumps(body).encode()
 
 
 async def stream(

@@ -34,6 +34,7 @@ SAID = (
     "already open and empty, as anyone can see."
 )
 TURNS = 4  # of a conversation before it begins anew
+KEPT_TURNS = 1 << 16  # in memory: more than one load makes, so that its record can be compared
 MANY = 64  # connections at which peers and processor time are judged first
 
 
@@ -178,7 +179,8 @@ def _gateway(model: str, engine_url: str, *options: str) -> Process:
         "CLAWGYM_ADMIN_KEY": KEY,
         "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
     }
-    arguments = [f"model={model}", "engine=sglang", f"sglang_url={engine_url}", "port=0"]
+    engine = ("engine=sglang", f"sglang_url={engine_url}")
+    arguments = (f"model={model}", *engine, "port=0", f"max_turns={KEPT_TURNS}")
     return Process.module("serving", *arguments, *options, env=env)
 
 

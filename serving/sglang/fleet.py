@@ -144,7 +144,8 @@ class Fleet:
         running = {i: s.num_running for i, s in enumerate(self.servers) if s.alive}
         if not running or not self.open.is_set():
             return None
-        server = self.servers[self._table.place(ids, running)]
+        at = self._table.place(ids, running) if len(self.servers) > 1 else 0
+        server = self.servers[at]
         server.num_running += 1
         return server
 
