@@ -75,20 +75,34 @@ class RankGroup:
                 task.cancel()
         failures = [e for t in tasks if t.done() and (e := t.exception()) is not None]
         if failures:
+            if not any(_is_death(error) or isinstance(error, BatchRefused) for error in failures):
+                failures += await self._deaths(what)
             raise first_cause(failures, agreed=len(failures) == len(tasks))
         return tasks[0].result()
 
+    async def _deaths(self, what: str) -> list[BaseException]:
+        """Return what is said of ranks that are dead, if any: one that died between two calls has
+        failed none of its own."""
+        asked = (called(rank.ping.remote(), ECHO_S, what) for rank in self._actors)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        return [error for error in answers if isinstance(error, BaseException) and _is_death(error)]
+
+
+def _is_death(error: BaseException) -> bool:
+    return "an actor died" in str(error)
+
 
 def first_cause(failures: Sequence[BaseException], agreed: bool) -> BaseException:
-    """Return what to raise of what ranks failed by.
+    """Return what to raise of what ranks failed by: a death explains all other failures, such as a
+    checkpoint that could not be written together.
 
     Args:
         agreed: all of them failed. A batch that only some have refused leaves ranks with different
             weights: the run cannot go on.
     """
     named = [error for error in failures if type(error) is not RunError]
-    deaths = [error for error in failures if "an actor died" in str(error)]
-    cause = (named or deaths or list(failures))[0]
+    deaths = [error for error in failures if _is_death(error)]
+    cause = (deaths or named or list(failures))[0]
     if isinstance(cause, BatchRefused) and not agreed:
         return RunError(f"the trainer's ranks no longer agree: {cause}")
     return cause

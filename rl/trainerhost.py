@@ -44,6 +44,9 @@ class TrainerHost:
         self.trainer: Any = None
         self._meeting: Any = None
 
+    def ping(self) -> None:
+        """Answer."""
+
     def meet(self) -> tuple[str, int]:
         """Open, on the first rank, the place where the others find it; return its address."""
         from rl.ranks import Meeting, own_address

@@ -1,10 +1,18 @@
 """Fixtures shared by all tests. Without an engine a docker test fails with the remedy: a skip
 would let a broken sandbox pass unseen."""
 
+import os
 import uuid
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# The same examples every time, so that a failure means a change; new ones are looked for with
+# HYPOTHESIS_PROFILE=explore.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 collect_ignore = ["data"]  # tasks bring tests of their own, which are no tests of ours
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rl import sharded
-from rl.errors import DivergedError, MismatchError, RunError
+from rl.errors import CheckpointError, DivergedError, MismatchError, RunError
 from rl.rankgroup import first_cause
 from tests.rl.runs import TINY, Run, children
 
@@ -43,6 +43,8 @@ def test_the_cause_is_told_not_its_echo() -> None:
     refused = MismatchError("too far")
     assert first_cause([echo, death], agreed=True) is death
     assert first_cause([echo, named], agreed=False) is named
+    unwritten = CheckpointError("could not be written: connection reset by peer")
+    assert first_cause([unwritten, death], agreed=True) is death
     assert first_cause([refused, refused], agreed=True) is refused
     assert "no longer agree: too far" in str(first_cause([refused], agreed=False))
 

@@ -15,7 +15,7 @@ from .replies import NAMES, TOOLS, good_calls, read, replies, summed
 
 WHITE = r"[ \t\r\n]"
 OBJECT = r"\{[^{}]*(?:\{[^{}]*\})?[^{}]*\}"  # as deep as the fragments make them
-VALUE = rf"<parameter=\w+>[\s\S]*?</parameter>{WHITE}*"  # a value may hold tags
+VALUE = rf"<parameter=[^<>\n]+>[\s\S]*?</parameter>{WHITE}*"  # a value may hold tags
 CALL = {
     "hermes": rf"<tool_call>{WHITE}*{OBJECT}{WHITE}*(?:</tool_call>)?",
     "qwen_xml": (
