@@ -52,11 +52,13 @@ class Method:
         annotate: see ``rl.methods.annotation``.
         grouped: members are compared with each other, so ``rollout.min_group`` applies.
         needs: what must come from a signal source, in words; "" when rewards are enough.
+        hinted: learns from a teacher that was told a hint.
     """
 
     annotate: Annotate
     grouped: bool = True
     needs: str = ""
+    hinted: bool = False
 
 
 METHODS: dict[str, Method] = {
@@ -67,9 +69,9 @@ METHODS: dict[str, Method] = {
     "cispo": Method(cispo.annotate),
     "stepwise": Method(stepwise.annotate, needs="process scores"),
     "binary": Method(binary.annotate, grouped=False, needs="a judge"),
-    "opd": Method(opd.annotate, grouped=False, needs="hints and a teacher"),
-    "opd_topk": Method(opd_topk.annotate, grouped=False, needs="hints and a teacher"),
-    "hybrid": Method(hybrid.annotate, grouped=False, needs="a judge or a teacher"),
+    "opd": Method(opd.annotate, grouped=False, needs="hints and a teacher", hinted=True),
+    "opd_topk": Method(opd_topk.annotate, grouped=False, needs="hints and a teacher", hinted=True),
+    "hybrid": Method(hybrid.annotate, grouped=False, needs="a judge or a teacher", hinted=True),
     "sft": Method(sft.annotate, grouped=False),
 }
 

@@ -2,13 +2,29 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 from rl.algorithms import METHODS
-from rl.errors import MissingSignalError
 from rl.fleet import RayFleet
 from rl.hindsight import Hindsight
+from rl.methodsettings import OpdTopKConfig
 from rl.settings import RunConfig
 from rl.store import Store
+
+if TYPE_CHECKING:
+    from rl.teacher import Teacher
+
+
+def teacher(config: RunConfig, fleet: RayFleet) -> "Teacher":
+    """Return the teacher of a run: the policy itself."""
+    from rl.teacher import Teacher
+
+    algorithm = config.algorithm
+    likeliest = None
+    if isinstance(algorithm, OpdTopKConfig):
+        likeliest = partial(fleet.likeliest, num_likeliest=algorithm.k)
+    return Teacher(fleet.score, config.engine.context, likeliest)
 
 
 @asynccontextmanager
@@ -19,20 +35,14 @@ async def hindsight(
 
     Raises:
         ConfigError: the judge cannot be built.
-        MissingSignalError: nothing gives what the method needs.
         JudgeUnavailable: it cannot be loaded.
     """
     if not METHODS[config.algorithm.name].needs:
         yield None
         return
-    if config.algorithm.name == "opd_topk":
-        raise MissingSignalError(
-            "algorithm=opd_topk needs a teacher's likeliest tokens, and policy servers tell only "
-            "those of given ones: choose opd or hybrid"
-        )
     from rl.judge.model import Endpoint
     from rl.judge.pipeline import build
-    from rl.teacher import Inserter, Teacher
+    from rl.teacher import Inserter
     from serving.models import resolve
     from serving.renderer import Renderer
 
@@ -40,9 +50,9 @@ async def hindsight(
     policy = Endpoint(f"{address.base_url}/v1", address.api_key, config.model)
     judge = build(config.judge, policy=policy, judge_cut=config.algorithm.train_truncated)
     renderer = Renderer(resolve(config.model))
-    teacher = Teacher(fleet.score, config.engine.context)
+    insert = Inserter(renderer) if METHODS[config.algorithm.name].hinted else None
     await judge.open()
     try:
-        yield Hindsight(judge, teacher, Inserter(renderer), renderer, store)
+        yield Hindsight(judge, teacher(config, fleet), insert, renderer, store)
     finally:
         await judge.close()

@@ -23,7 +23,7 @@ from rl.actors import START_TIMEOUT_S, actor, bounded, called, one_line, quietly
 from rl.errors import RlError, StalledError
 from rl.rankgroup import RankGroup
 from rl.settings import RunConfig
-from rl.types import Sample, StepMetrics
+from rl.types import Sample, StepMetrics, TopK
 from rl.workers import PolicyAddress, PolicyHost, RolloutWorker, Serving
 
 log = logging.getLogger(__name__)
@@ -71,6 +71,16 @@ class Fleet(Protocol):
         Raises:
             PolicyError: no answer.
         """
+        ...
+
+    async def likeliest(
+        self,
+        sequences: Sequence[tuple[Sequence[int], int]],
+        temperature: float,
+        num_likeliest: int,
+    ) -> list[TopK]:
+        """Return the trained policy's likeliest tokens in place of the last so many of each
+        sequence."""
         ...
 
     async def heal(self) -> None:
@@ -233,6 +243,18 @@ class RayFleet:
         """Ask the policy server. Raises ``PolicyError``."""
         scored: list[list[float]] = await self._client.score(token_ids, temperature)
         return scored
+
+    async def likeliest(
+        self,
+        sequences: Sequence[tuple[Sequence[int], int]],
+        temperature: float,
+        num_likeliest: int,
+    ) -> list[TopK]:
+        """Ask the trainer."""
+        found: list[TopK] = await self._trainer.call(
+            "likeliest", sequences, temperature, num_likeliest
+        )
+        return found
 
     async def release(self) -> None:
         """Resume the engine. Raises ``PolicyError``."""

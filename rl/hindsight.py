@@ -29,7 +29,7 @@ from rl.judge.asking import Asker
 from rl.judge.toolresults import calls_of, failure
 from rl.judge.types import Exchange, Judge, Judgement
 from rl.store import Store
-from rl.teacher import Inserter, Teacher
+from rl.teacher import Inserter, Lesson, Teacher
 from rl.types import Hint, TurnSignal
 from serving.types import Message
 
@@ -37,8 +37,6 @@ CHAT = "chat"  # its next states are a person's words, not a program's
 FAILED = "An attempt at this failed with: {words}"
 MISSED = "An attempt at this was checked and did not hold up: {words}"
 _NOTE = re.compile(r"\[.*\]$|(try|usage|see|for more)\b.*(help|usage|manual|\[)", re.IGNORECASE)
-TEACHER_ATTEMPTS = 5
-TEACHER_WAIT_S = 5.0
 
 
 class Reads(Protocol):
@@ -52,8 +50,8 @@ class Hindsight:
 
     Args:
         judge: looks at what followed each turn.
-        teacher: scores hints; None: nobody learns from hints.
-        insert: puts a hint into a prompt.
+        teacher: scores hints.
+        insert: puts a hint into a prompt; None: nothing is hinted.
         reader: of the policy's model.
         store: keeps what was found.
 
@@ -64,7 +62,7 @@ class Hindsight:
     def __init__(
         self,
         judge: Judge,
-        teacher: Teacher | None,
+        teacher: Teacher,
         insert: Inserter | None,
         reader: Reads,
         store: Store,
@@ -91,13 +89,24 @@ class Hindsight:
         episodes = [e for group in groups for e in self._store.group(group) if e.reward is not None]
         found = await asyncio.gather(*(self._look_at(episode) for episode in episodes))
         counts: Counter[str] = Counter()
+        lessons: dict[tuple[str, int], Lesson] = {}
         self._signals = {}
         for episode, signals in zip(episodes, found, strict=True):
-            self._signals[episode.id] = await self._taught(episode, signals, counts)
-        for signals in self._signals.values():
+            self._signals[episode.id] = {i: replace(s, hints=()) for i, s in signals.items()}
             names = {-1: "bad", 0: "neutral", 1: "good"}
             counts.update(names[s.score] for s in signals.values() if s.score is not None)
-        return counts
+            for index, signal in signals.items():
+                if not signal.hints or self._insert is None:
+                    continue
+                if (lesson := _lesson(episode, signal, self._insert)) is not None:
+                    lessons[episode.id, index] = lesson
+                else:
+                    counts["hint_not_reproduced"] += 1
+        taught, unused = await self._teacher(list(lessons.values()))
+        for (name, index), signal in zip(lessons, taught, strict=True):
+            self._signals[name][index] = signal
+            counts["taught"] += bool(signal.hints)
+        return counts + unused
 
     # ------------------------------------------------------------- what it was worth
 
@@ -142,42 +151,21 @@ class Hindsight:
             subject=f"{episode.env}:{episode.family}",
         )
 
-    # ------------------------------------------------------------- what it should have been
 
-    async def _taught(
-        self, episode: Episode, signals: Mapping[int, TurnSignal], counts: Counter[str]
-    ) -> dict[int, TurnSignal]:
-        """Return the signals with a teacher's numbers beside the hints that can be used."""
-        taught = {}
-        for index, signal in signals.items():
-            hint, reason = None, ""
-            if signal.hints and self._teacher is not None:
-                hint, reason = await self._teach(episode, signal, signal.hints[0])
-                counts["taught" if hint else f"hint_{reason}"] += 1
-            taught[index] = replace(signal, hints=(hint,) if hint else ())
-        return taught
-
-    async def _teach(
-        self, episode: Episode, signal: TurnSignal, hint: Hint
-    ) -> tuple[Hint | None, str]:
-        turn = episode.turns[signal.turn]
-        assert self._teacher is not None and self._insert is not None
-        hinted_P = self._insert(turn.prompt_ids_P, hints.BLOCK.format(hint=hint.text))
-        if hinted_P is None:
-            return None, "not_reproduced"
-        if not turn.token_ids_T:
-            return None, "nothing_sampled"
-        for attempt in range(TEACHER_ATTEMPTS):
-            taught, reason = await self._teacher.teach(
-                hint, hinted_P, turn.token_ids_T, episode.temperature
-            )
-            if reason != "no_answer" or attempt == TEACHER_ATTEMPTS - 1:
-                break
-            await asyncio.sleep(TEACHER_WAIT_S)
-        if taught is None or signal.score != -1:
-            return taught, reason
-        checked = hints.verify(turn.logprobs_T, taught.teacher_logprobs_T)
-        return (taught, "") if checked.holds else (None, "unverified")
+def _lesson(episode: Episode, signal: TurnSignal, insert: Inserter) -> Lesson | None:
+    """Return what the teacher is asked; None where the hint cannot be put in."""
+    turn = episode.turns[signal.turn]
+    hinted_P = insert(turn.prompt_ids_P, hints.BLOCK.format(hint=signal.hints[0].text))
+    if hinted_P is None:
+        return None
+    return Lesson(
+        signal,
+        turn.prompt_ids_P,
+        hinted_P,
+        turn.token_ids_T,
+        turn.logprobs_T,
+        episode.temperature,
+    )
 
 
 def _stated(episode: Episode, index: int) -> Judgement | None:

@@ -114,6 +114,7 @@ class OpdTopKConfig(_Turnwise):
     """Hindsight distillation over the teacher's top-K tokens."""
 
     name: Literal["opd_topk"] = "opd_topk"
+    k: int = Field(50, ge=1, description="tokens of the teacher; the overlap-selected form: 4")
     max_hints: int = Field(3, ge=1, description="hints among which the overlap chooses")
 
 

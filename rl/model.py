@@ -19,6 +19,7 @@ from rl.quantised import quantise
 from rl.ranks import ALONE, Ranks
 from rl.scorer import Scorer, TokenScores
 from rl.settings import LoraConfig
+from rl.types import FloatArray, IntArray
 from rl.vision import NOT_LANGUAGE, Vision, sees
 
 
@@ -98,6 +99,11 @@ class Policy:
     def score(self, batch: PackedBatch) -> TokenScores:
         """Return log-probs and entropies of a batch's trained tokens, with gradients."""
         return self.scorer.score(batch)
+
+    def likeliest(self, batch: PackedBatch, k: int) -> tuple[IntArray, FloatArray]:
+        """Return the K likeliest tokens in place of each trained one, and their log-probs at the
+        sampler's temperature; [E, K] each."""
+        return self.scorer.likeliest(batch, k)
 
     @torch.no_grad()
     def reference_logprobs(self, batch: PackedBatch) -> torch.Tensor:

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from rl import attention
 from rl.packing import PackedBatch
+from rl.types import FloatArray, IntArray
 from rl.vision import Vision
 
 
@@ -57,9 +58,19 @@ class Scorer(torch.nn.Module):
         """Return log-probs and entropies of a batch's trained tokens, with gradients."""
         return TokenScores(*self(batch))
 
-    def forward(self, batch: PackedBatch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """Return what ``TokenScores`` holds, as a tuple: hooks look for tensors in those alone."""
-        return self._scores(self._hidden(batch), batch)
+    @torch.no_grad()
+    def likeliest(self, batch: PackedBatch, k: int) -> tuple[IntArray, FloatArray]:
+        """Return the K likeliest tokens in place of each trained one, and their log-probs."""
+        ids_EK, logprobs_EK, _ = self(batch, k)
+        return ids_EK.cpu().numpy(), logprobs_EK.double().cpu().numpy()
+
+    def forward(
+        self, batch: PackedBatch, k: int = 0
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Return what ``TokenScores`` holds, or with ``k`` the likeliest tokens, as a tuple: hooks
+        look for tensors in those alone."""
+        hidden_ND = self._hidden(batch)
+        return self._likeliest(hidden_ND, batch, k) if k else self._scores(hidden_ND, batch)
 
     def base(self) -> Any:
         """Return the model without its wrapper of adapters."""
@@ -120,6 +131,23 @@ class Scorer(torch.nn.Module):
             if len(row_Q):
                 topk_QK = topk_QK.index_put((here_Q,), topk)
         return logprobs_E, entropy_E, topk_QK if len(row_Q) else None
+
+    def _likeliest(
+        self, hidden_ND: torch.Tensor, batch: PackedBatch, k: int
+    ) -> tuple[torch.Tensor, torch.Tensor, None]:
+        head_VD = self.base().get_output_embeddings().weight
+        source_E = torch.from_numpy(batch.source_E).to(self.device)
+        exact = _precise(hidden_ND.dtype)
+        temperature_E = torch.from_numpy(batch.temperature_E).to(self.device, exact)
+        ids, logprobs = [], []
+        for start in range(0, len(source_E), self.logit_chunk):
+            rows = slice(start, start + self.logit_chunk)
+            logits_RV = (hidden_ND[source_E[rows]] @ head_VD.T).to(exact)
+            logits_RV = logits_RV / temperature_E[rows, None]
+            top = logits_RV.topk(min(k, logits_RV.shape[-1]), dim=-1)
+            ids.append(top.indices)
+            logprobs.append(top.values - torch.logsumexp(logits_RV, -1, keepdim=True))
+        return torch.cat(ids), torch.cat(logprobs), None
 
     def _topk(self, batch: PackedBatch, row_E: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the logit row and the wanted tokens of every token with a teacher's top-K."""

@@ -27,7 +27,7 @@ from rl.objective import Tally
 from rl.packing import PackedBatch, pack, share_of
 from rl.ranks import ALONE, Ranks, share_out
 from rl.settings import GuardsConfig, LoraConfig, OptimConfig, TrainerConfig
-from rl.types import BoolArray, Sample, StepMetrics
+from rl.types import BoolArray, Sample, StepMetrics, TermWeights, TopK
 
 
 class Trainer:
@@ -122,6 +122,39 @@ class Trainer:
             self.optimizer.zero_grad(set_to_none=True)
         self.step_index += lr is None
         return StepMetrics(values | {"lr": rate, "seconds": time.monotonic() - started})
+
+    @torch.no_grad()
+    def likeliest(
+        self, sequences: Sequence[tuple[Sequence[int], int]], temperature: float, num_likeliest: int
+    ) -> list[TopK]:
+        """Return the tokens that the policy finds likeliest in place of the last ones of sequences.
+
+        Args:
+            sequences: token ids, and for how many at the end it is asked.
+            num_likeliest: K.
+
+        Returns:
+            per sequence ids and log-probs at the temperature, likeliest first.
+        """
+        samples = [
+            _asked(str(index), ids, num_last, temperature)
+            for index, (ids, num_last) in enumerate(sequences)
+        ]
+        batches = pack(samples, self.config.token_budget, self.policy.shares_prefixes)
+        found: dict[int, TopK] = {}
+        self.policy.model.eval()
+        try:
+            for index in self._turns(batches):
+                batch = batches[index or 0]
+                ids_EK, logprobs_EK = self.policy.likeliest(batch, num_likeliest)
+                if index is not None:
+                    for which in np.unique(batch.sample_E):
+                        rows = batch.sample_E == which
+                        found[int(which)] = TopK(ids_EK[rows], logprobs_EK[rows])
+        finally:
+            self.policy.model.train()
+        together = {i: topk for part in self.ranks.gather(found) for i, topk in part.items()}
+        return [together[index] for index in range(len(samples))]
 
     def state(self) -> dict[str, Any]:
         """Return weights, optimiser, schedule and random state, for ``rl.checkpoint``; of a shard,
@@ -272,6 +305,23 @@ class Trainer:
         if len(keep_E) == values["trained_tokens"] and not keep_E.any():
             raise MismatchError(f"all {len(keep_E)} tokens of the batch are masked as off-policy")
         self.guards.check(values)
+
+
+def _asked(name: str, ids: Sequence[int], num_last: int, temperature: float) -> Sample:
+    """Return a sample whose last tokens are looked at."""
+    size = len(ids)
+    asked_L = np.arange(size) >= size - num_last
+    return Sample(
+        episode_id=name,
+        group_id="",
+        token_ids_L=np.asarray(ids, np.int64),
+        trained_L=asked_L,
+        old_logprobs_L=np.full(size, np.nan),
+        versions_L=np.full(size, -1),
+        advantages_L=np.zeros(size),
+        temperature=temperature,
+        weights=TermWeights(ce=asked_L.astype(np.float64)),
+    )
 
 
 def _lacks_reference(batch: PackedBatch) -> bool:

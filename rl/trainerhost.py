@@ -13,7 +13,7 @@ from typing import Any
 
 from rl.settings import RunConfig
 from rl.space import writing
-from rl.types import Sample, StepMetrics
+from rl.types import Sample, StepMetrics, TopK
 
 LEAST_URGENT = 19  # of nice
 LOOPBACK = "127.0.0.1"
@@ -103,6 +103,16 @@ class TrainerHost:
         """Take a step of the schedule."""
         result: StepMetrics = self.trainer.step(samples, version=version)
         return result
+
+    def likeliest(
+        self,
+        sequences: Sequence[tuple[Sequence[int], int]],
+        temperature: float,
+        num_likeliest: int,
+    ) -> list[TopK]:
+        """Return the policy's likeliest tokens; see ``Trainer.likeliest``."""
+        found: list[TopK] = self.trainer.likeliest(sequences, temperature, num_likeliest)
+        return found
 
     def forget_moments(self) -> None:
         """Start the optimiser afresh."""

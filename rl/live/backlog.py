@@ -13,7 +13,7 @@ from rl.types import TurnSignal
 from serving.turns import Turn
 
 SCORED = ("binary", "hybrid")  # methods that learn from a score
-HINTED = ("opd", "hybrid")  # methods that learn from a hint
+HINTED = ("opd", "opd_topk", "hybrid")  # methods that learn from a hint
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,13 @@ from rl.live import records
 from rl.live.assembly import Assembly
 from rl.live.backlog import Backlog
 from rl.live.patience import Patience
-from rl.live.teacher import ChatTeacher, Taught
+from rl.live.teacher import ChatTeacher
 from rl.metrics import Metrics
 from rl.settings import RunConfig
 from rl.store import Store
 from rl.types import TurnSignal
 from serving.journal import Reader
 from serving.turns import Turn
-from serving.types import Message
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +44,6 @@ STATUS = "live.json"  # in the run folder
 POLL_S = 0.25
 HEAL_S = 5.0
 STANDING_TASKS = 2  # the follower and the one that keeps serving
-TEACHER_ATTEMPTS = 5
 MOST_READ = 500
 
 
@@ -301,7 +299,7 @@ class LiveLoop:
                 for name, signal in signals.items()
                 if signal is not None and (turn := self._turn(name)) is not None
             }
-            taught = await self._taught_by(asked)
+            taught = await self._teacher(asked)
             batch = [name for name in batch if self.store.group(name)]  # not removed meanwhile
             if not batch:
                 self._busy = False
@@ -319,18 +317,6 @@ class LiveLoop:
             log.info("step %d: %d turns, %s%s", self.learner.step, len(batch), line, unused)
             await self.learner.written(self.learner.save_if_due)
             await self._show_quality(asked)
-
-    async def _taught_by(
-        self, asked: Mapping[str, tuple[Turn, Sequence[Message], TurnSignal]]
-    ) -> Taught:
-        """Ask the teacher, again while it is away: an outage delays, for a while, and drops hints
-        only then."""
-        for attempt in range(TEACHER_ATTEMPTS):
-            taught = await self._teacher(asked)
-            if not taught.refused["hint_no_answer"] or attempt == TEACHER_ATTEMPTS - 1:
-                break
-            await asyncio.sleep(HEAL_S)
-        return taught
 
     async def _serve_on(self, error: RunError) -> None:
         """Learning is over, talking is not: nobody is cut off because of training."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rl import assembly
 from rl.errors import ConfigError
 from rl.live.backlog import HINTED, SCORED
 from rl.settings import RunConfig
@@ -98,7 +99,7 @@ async def run(config: RunConfig, folder: Path, keys: Keys) -> None:
                 )
                 await judge.open()
                 teacher = ChatTeacher(
-                    fleet.score, Renderer(resolve(config.model)), config.engine.context
+                    assembly.teacher(config, fleet), Renderer(resolve(config.model))
                 )
                 loop = LiveLoop(
                     config, folder, fleet, store, metrics, journal, judge, teacher,

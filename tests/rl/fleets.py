@@ -5,9 +5,11 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from agents.episode import Assignment
 from agents.types import Episode, StopReason
-from rl.types import Sample, StepMetrics
+from rl.types import Sample, StepMetrics, TopK
 from tests.rl.records import episode, turn
 
 Behaviour = Callable[[Assignment], Episode | None]
@@ -89,6 +91,17 @@ class FakeFleet:
         self, token_ids: Sequence[Sequence[int]], temperature: float
     ) -> list[list[float]]:
         return [[-9.0] * (len(row) - 1) for row in token_ids]
+
+    async def likeliest(
+        self,
+        sequences: Sequence[tuple[Sequence[int], int]],
+        temperature: float,
+        num_likeliest: int,
+    ) -> list[TopK]:
+        return [
+            TopK(np.tile(np.arange(num_likeliest), (n, 1)), np.full((n, num_likeliest), -3.0))
+            for _, n in sequences
+        ]
 
     async def release(self) -> None:
         self.released = True

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +59,16 @@ def step(action: str | None = "ls", observation: str = "a.txt", **changes: Any) 
     return replace(made, text=action or "?", action=action, observation=observation, **changes)
 
 
-def source(store: Store, judge: Any = None, gap: float = -9.0) -> Hindsight:
+def source(
+    store: Store, judge: Any = None, gap: float = -9.0, fleet: FakeFleet | None = None
+) -> Hindsight:
     async def score(rows: Sequence[Sequence[int]], temperature: float) -> list[list[float]]:
         return [[gap] * (len(row) - 1) for row in rows]
 
     judge = judge or build(JudgeConfig(model="rules"))
-    return Hindsight(judge, Teacher(score, 64), Insert(), Reader(), store)  # type: ignore[arg-type]
+    likeliest = partial(fleet.likeliest, num_likeliest=3) if fleet else None
+    teacher = Teacher(score, 64, likeliest)
+    return Hindsight(judge, teacher, Insert(), Reader(), store)  # type: ignore[arg-type]
 
 
 def found(folder: Path, played: Episode, **options: Any) -> dict[int, Any]:
@@ -153,7 +158,7 @@ def test_hints_that_do_not_speak_against_the_reply_are_left_out(tmp_path: Path) 
         assert hindsight(played)[0].hints == ()
 
 
-@pytest.mark.parametrize("name", ["stepwise", "binary", "opd", "hybrid"])
+@pytest.mark.parametrize("name", ["stepwise", "binary", "opd", "opd_topk", "hybrid"])
 def test_methods_that_learn_from_next_states_train_in_environments(
     tmp_path: Path, name: str
 ) -> None:
@@ -174,7 +179,8 @@ def test_methods_that_learn_from_next_states_train_in_environments(
     fleet, log = FakeFleet(play), Metrics(tmp_path)
     with Store(tmp_path) as store:
         tasks = TaskSets(TASKS, HELD)
-        run = Controller(config, tmp_path, fleet, tasks, store, log, source(store))
+        hindsight = source(store, fleet=fleet if name == "opd_topk" else None)
+        run = Controller(config, tmp_path, fleet, tasks, store, log, hindsight)
         asyncio.run(run.run())
         log.close()
         assert len(fleet.trained) == 2 and all(fleet.trained)

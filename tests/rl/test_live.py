@@ -22,6 +22,7 @@ from rl.live.teacher import ChatTeacher
 from rl.metrics import Metrics
 from rl.settings import RunConfig
 from rl.store import Store
+from rl.teacher import Teacher
 from rl.types import Hint, TurnSignal
 from serving.journal import Journal
 from serving.renderer import PLAIN, Context, Drift, Prompt
@@ -87,7 +88,7 @@ def talk(folder: Path, *turns: Turn, feedback: Sequence[Feedback] = ()) -> None:
 
 def live(folder: Path, fleet: FakeFleet, store: Store, judge: Any, settings: RunConfig) -> LiveLoop:
     pipeline = Pipeline([feedback_judge, judge])
-    teacher = ChatTeacher(fleet.score, Words(), 4096)
+    teacher = ChatTeacher(Teacher(fleet.score, 4096), Words())
     metrics = Metrics(folder)
     return LiveLoop(settings, folder, fleet, store, metrics, folder / "gateway", pipeline, teacher)
 
@@ -289,7 +290,7 @@ def test_a_batch_whose_session_is_removed_while_it_is_taught_is_left_out(tmp_pat
 
 def test_a_hint_whose_prompt_is_not_the_students_is_left_out(tmp_path: Path) -> None:
     async def teach() -> Any:
-        teacher = ChatTeacher(FakeFleet().score, Words(reproduces=False), 4096)
+        teacher = ChatTeacher(Teacher(FakeFleet().score, 4096), Words(reproduces=False))
         signal = TurnSignal("chat:a", 0, score=-1, hints=(Hint("Answer in one short sentence."),))
         return await teacher({"chat:a": (turn("a"), [said("hi")], signal)})
 
@@ -321,7 +322,7 @@ def test_a_learner_that_stops_ends_no_conversation(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(play(), 30))
 
 
-@pytest.mark.parametrize("method", ["grpo", "opd_topk", "stepwise", "sft"])
+@pytest.mark.parametrize("method", ["grpo", "stepwise", "sft"])
 def test_a_method_that_learns_nothing_from_chat_is_refused(method: str) -> None:
     with pytest.raises(ConfigError, match="binary, hybrid, opd"):
         service.describe(validate({"env": "chat", "algorithm": {"name": method}}))

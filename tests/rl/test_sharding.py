@@ -249,3 +249,32 @@ def test_plain_tensors_pass_through() -> None:
     tensor = torch.arange(4.0)
     assert sharding.whole(tensor) is tensor
     assert sharding.as_part_of(tensor, tensor) is tensor
+
+
+def asked(ranks: Ranks, model: Path) -> list[tuple[Any, Any]]:
+    trainer = build(model, ranks)
+    found = trainer.likeliest(SEQUENCES, 0.7, 5)
+    return [(topk.token_ids_TK, topk.logprobs_TK) for topk in found]
+
+
+SEQUENCES = [([*range(n, n + 40), *range(50, 50 + n)], n) for n in (1, 4, 7, 2)]
+
+
+def test_likeliest_tokens_are_those_of_the_plain_model(together: Pair, model: Path) -> None:
+    """A teacher one position off teaches the neighbour's tokens; ranks must each give their share,
+    in the order asked for."""
+    from transformers import AutoModelForCausalLM
+
+    plain = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+    alone = asked(ALONE, model)
+    for (ids, size), (ids_TK, logprobs_TK) in zip(SEQUENCES, alone, strict=True):
+        with torch.no_grad():
+            logits_TV = plain(torch.tensor([ids])).logits[0, -1 - size : -1]
+        top = torch.log_softmax(logits_TV / 0.7, -1).topk(5)
+        assert ids_TK.tolist() == top.indices.tolist()
+        np.testing.assert_allclose(logprobs_TK, top.values.numpy(), atol=1e-4)
+    first, second = together(asked, model)
+    for ranks in (first, second):
+        for (ids_TK, logprobs_TK), (ids, logprobs) in zip(alone, ranks, strict=True):
+            assert (ids_TK == ids).all()
+            np.testing.assert_allclose(logprobs_TK, logprobs, atol=1e-4)
