@@ -5,9 +5,10 @@ arguments and computes each of its blocks by ``scaled_dot_product_attention``. S
 measured in depth, which is the token's position in its own sequence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -35,10 +36,9 @@ class Tree:
         self._depth = int(positions_N.max()) + 1 if len(positions_N) else 0
         self._device, self._dtype = device, dtype
         self._masks: dict[int | None, list[torch.Tensor | None]] = {}
-        self.keys = [
-            None if block.keys_K is None else torch.from_numpy(block.keys_K).to(device)
-            for block in blocks
-        ]
+        seen = [block.keys_K for block in blocks if block.keys_K is not None]
+        self._seen_sizes = [len(keys_K) for keys_K in seen]
+        self._seen = torch.from_numpy(np.concatenate(seen)).to(device) if seen else None
 
     def attend(
         self,
@@ -51,19 +51,17 @@ class Tree:
         """Return each node's attention over its ancestors and itself; all with a batch of one."""
         if window is not None and window >= self._depth:
             window = None
-        groups = query_HND.shape[1] // key_HND.shape[1]
+        grouped = query_HND.shape[1] != key_HND.shape[1]
         queries = torch.split(query_HND, [block.stop - block.start for block in self._blocks], 2)
+        seen = iter(self._gathered(key_HND, value_HND))
         parts = []
-        for block, part_HRD, keys_K, mask_RK in zip(
-            self._blocks, queries, self.keys, self._window(window), strict=True
+        for block, part_HRD, mask_RK in zip(
+            self._blocks, queries, self._window(window), strict=True
         ):
+            own = slice(block.start, block.stop)
             key_HKD, value_HKD = (
-                t[:, :, block.start : block.stop] if keys_K is None else t.index_select(2, keys_K)
-                for t in (key_HND, value_HND)
+                (key_HND[:, :, own], value_HND[:, :, own]) if block.keys_K is None else next(seen)
             )
-            if groups > 1:
-                key_HKD = key_HKD.repeat_interleave(groups, dim=1)
-                value_HKD = value_HKD.repeat_interleave(groups, dim=1)
             parts.append(
                 scaled_dot_product_attention(
                     part_HRD,
@@ -72,9 +70,23 @@ class Tree:
                     attn_mask=mask_RK,
                     is_causal=mask_RK is None,
                     scale=scale,
+                    enable_gqa=grouped,
                 )
             )
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+
+    def _gathered(
+        self, key_HND: torch.Tensor, value_HND: torch.Tensor
+    ) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
+        """Return keys and values of each block that sees more than itself; taken together, since
+        each taking costs its backward a pass over all nodes."""
+        if self._seen is None:
+            return ()
+        keys, values = (
+            torch.split(t.index_select(2, self._seen), self._seen_sizes, 2)
+            for t in (key_HND, value_HND)
+        )
+        return zip(keys, values, strict=True)
 
     def _window(self, window: int | None) -> list[torch.Tensor | None]:
         """Return additive masks, one per block; None where it is the plain causal one."""

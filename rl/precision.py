@@ -1,4 +1,5 @@
-"""fp32 masters of weights that compute in less (mixed precision, arXiv 1710.03740).
+"""Numbers of fewer bits: fp32 masters of weights that compute in less (mixed precision, arXiv
+1710.03740), and products of matrices with bfloat16 factors.
 
 A parameter in bfloat16 holds 8 bits of mantissa: an update a few hundred times smaller than the
 weight is lost in it. So the optimiser works on float32 copies, gradients of micro-batches are added
@@ -9,6 +10,16 @@ need none: FSDP2 keeps float32 parts and gathers them in bfloat16 (``rl.sharding
 from collections.abc import Callable, Mapping
 
 import torch
+
+from rl.settings import Products
+
+_LEVEL = {"float32": "highest", "bfloat16": "medium"}
+
+
+def use_products(kind: Products) -> None:
+    """Have this process multiply float32 matrices so. ``bfloat16`` rounds the factors to 8 bits of
+    mantissa and adds up in float32; CPUs without such units compute as before."""
+    torch.set_float32_matmul_precision(_LEVEL[kind])
 
 
 class Masters:

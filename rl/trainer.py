@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rl import objective, offpolicy, optimiser, sharding
+from rl import objective, offpolicy, optimiser, precision, sharding
 from rl.errors import DivergedError, MismatchError, SampleError
 from rl.guards import Guards
 from rl.methodsettings import AlgorithmConfig
@@ -53,6 +53,7 @@ class Trainer:
         ranks: Ranks = ALONE,
     ) -> None:
         torch.manual_seed(seed)
+        precision.use_products(trainer.products)
         if trainer.threads is not None:
             torch.set_num_threads(trainer.threads)
         self.ranks = ranks

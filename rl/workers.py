@@ -165,6 +165,7 @@ class PolicyHost:
             ModelError: the model cannot be found or run.
             PolicyUnavailable: the address cannot be bound.
         """
+        from rl.precision import use_products
         from serving.engine import EngineOptions
         from serving.engines import build_engine
         from serving.models import resolve
@@ -174,6 +175,8 @@ class PolicyHost:
 
         config, serving = self.config, self.serving
         folder = resolve(config.model)
+        if config.engine.name == "torch":
+            use_products(config.engine.products)
         options = EngineOptions(
             threads=config.engine.threads or cores(),
             max_slots=config.engine.max_slots,

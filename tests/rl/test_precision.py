@@ -188,3 +188,19 @@ def test_rate_reaches_an_optimiser_that_holds_it_in_a_tensor() -> None:
         optimiser.set_rate(plain, 0.25)
         assert float(plain.param_groups[0]["lr"]) == 0.25
     assert float(rate) == 0.25
+
+
+def test_products_of_bfloat16_factors_are_near_and_are_switched_off_again(model: Path) -> None:
+    """A trainer that leaves the process in the fast mode makes every later exact one inexact."""
+    samples = random_samples(np.random.default_rng(1))
+    (batch,) = pack(samples, 4096)
+
+    def scored(**settings: Any) -> np.ndarray:
+        policy = build(model, **settings).policy
+        with torch.no_grad():
+            return policy.score(batch).logprobs_E.numpy()
+
+    exact = scored()
+    np.testing.assert_allclose(scored(products="bfloat16"), exact, atol=0.1)
+    np.testing.assert_array_equal(scored(), exact)
+    assert torch.get_float32_matmul_precision() == "highest"
