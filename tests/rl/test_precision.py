@@ -201,6 +201,6 @@ def test_products_of_bfloat16_factors_are_near_and_are_switched_off_again(model:
             return policy.score(batch).logprobs_E.numpy()
 
     exact = scored()
-    np.testing.assert_allclose(scored(products="bfloat16"), exact, atol=0.1)
+    np.testing.assert_allclose(scored(products="bfloat16"), exact, atol=0.3)
     np.testing.assert_array_equal(scored(), exact)
     assert torch.get_float32_matmul_precision() == "highest"
