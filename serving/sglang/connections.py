@@ -50,11 +50,14 @@ class Connection(BaseProtocol):
 
     def ask(self, data: bytes) -> "asyncio.Future[Response]":
         """Send a request; cancelling what is returned closes the connection."""
-        assert self.transport is not None and self._answer is None
-        self._answer = self._loop.create_future()
-        self._answer.add_done_callback(self._asked)
-        self.transport.write(data)
-        return self._answer
+        assert self._answer is None
+        answer = self._answer = self._loop.create_future()
+        answer.add_done_callback(self._asked)
+        if self.transport is None:
+            self._fail("it closed the connection at once")
+        else:
+            self.transport.write(data)
+        return answer
 
     def close(self) -> None:
         """Close it. Idempotent."""

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from serving.sglang.connections import Connections, Response
+from serving.sglang.connections import Connection, Connections, Response
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -136,3 +136,14 @@ def test_the_request_says_what_it_must() -> None:
         b"",
         b"{}",
     ]
+
+
+def test_a_connection_lost_before_it_is_used_is_an_error() -> None:
+    """Bug prevented: an assertion, which no other server is asked for, where the network failed."""
+
+    async def check() -> None:
+        connection = Connection(asyncio.get_running_loop(), [])
+        with pytest.raises(ConnectionError, match="at once"):
+            await connection.ask(b"")
+
+    asyncio.run(check())
