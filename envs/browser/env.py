@@ -13,7 +13,8 @@ from envs.browser import shelf
 from envs.browser.actions import Action, Own, parse, to_text
 from envs.browser.browser import Browser, BrowserLost
 from envs.browser.hands import UPLOADS, Hands
-from envs.browser.referee import Referee, Ruling, referee
+from envs.browser.referee import Referee, Ruling
+from envs.browser.referees import referee
 from envs.browser.session import SETTLE_S, Session, View
 from envs.core import Finish, TaskEnv
 from envs.errors import EnvError, MissingDependency, SetupError
