@@ -22,6 +22,7 @@ BENCHES = {
     "gui": "benchmarks.perf.gui",
     "live": "benchmarks.perf.live",
     "publication": "benchmarks.perf.publication",
+    "rollout": "benchmarks.perf.rollout",
     "sandbox": "benchmarks.perf.sandbox",
     "toolcall": "benchmarks.perf.toolcall",
     "trainer": "benchmarks.perf.trainer",

@@ -1,4 +1,4 @@
-"""Other gateways, another trainer, another browser gym, each in an environment of its own.
+"""Other gateways, trainers, browser gyms and rollouts, each in an environment of its own.
 
     python -m benchmarks.perf.peers list
     python -m benchmarks.perf.peers install NAME…|all
@@ -210,7 +210,11 @@ BROWSERGYM = Peer(
     _no_gateway,
     needs=("browsergym-core==0.14.3", "beautifulsoup4", "soupsieve"),
 )
-ALL: dict[str, Peer] = {**PEERS, TRAINER.name: TRAINER, BROWSERGYM.name: BROWSERGYM}
+VERIFIERS = Peer("verifiers", "0.1.14", (3, 11), _no_gateway)
+ALL: dict[str, Peer] = {
+    **PEERS,
+    **{peer.name: peer for peer in (TRAINER, BROWSERGYM, VERIFIERS)},
+}
 
 
 def _python(oldest: tuple[int, int]) -> str:
