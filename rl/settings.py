@@ -232,8 +232,9 @@ class EngineConfig(Section):
     )
     threads: int | None = Field(None, ge=1, description="CPU threads; default: all cores")
     products: Products = Field(
-        "float32", description="embedded engine: as trainer.products; faster for many replies at "
-        "once, slower for one"
+        "float32",
+        description="embedded engine: as trainer.products; faster for many replies at "
+        "once, slower for one",
     )
     max_slots: int = Field(48, ge=1, le=4096, description="requests decoded at once")
     context: int = Field(1024, ge=64, description="most tokens of prompt and reply")
