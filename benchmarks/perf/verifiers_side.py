@@ -3,8 +3,9 @@
     PEER_PYTHON -m benchmarks.perf.verifiers_side EPISODES
 
 Plays the episodes that ``rl.rollouts`` plays, with the very same waits: a client that answers after
-its wait, an environment whose steps wait in a thread. Its own ``generate`` runs them all at once.
-Prints one JSON line.
+its wait, an environment whose steps wait in the loop. (Ours are called in threads, as environments
+that block are; in its default pool of threads they would queue.) Its own ``generate`` runs them all
+at once. Prints one JSON line.
 """
 
 import asyncio
@@ -68,7 +69,7 @@ class SlowEnv(vf.MultiTurnEnv):  # type: ignore[misc]
     async def env_response(self, messages: Any, state: Any, **_: Any) -> Any:
         """Wait."""
         turn = len(state["trajectory"]) - 1
-        await asyncio.to_thread(time.sleep, wait_s(_name(state), turn, ENV_S))
+        await asyncio.sleep(wait_s(_name(state), turn, ENV_S))
         said = [{"role": "user", "content": "Wait."}]
         if turn + 1 == TURNS:
             state["final_env_response"] = said
