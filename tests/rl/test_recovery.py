@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,27 @@ class Refusing(FakeFleet):
         return str(checkpoint.save(self.folder / "checkpoints", meta, {}, keep=2))
 
 
+class Knows:
+    """Stands in for ``Hindsight``: knows at once what a function says of an episode."""
+
+    def __init__(self, say: SignalSource) -> None:
+        self._say = say
+
+    def __call__(self, one: Episode) -> Mapping[int, TurnSignal]:
+        return self._say(one)
+
+    async def prepare(self, groups: Iterable[str]) -> Counter[str]:
+        return Counter(asked=len(list(groups)))
+
+
 def run(
     folder: Path, fleet: FakeFleet, settings: RunConfig, signals: SignalSource | None = None
 ) -> Store:
+    source = Knows(signals) if signals else None
     store, log = Store(folder), Metrics(folder)
     sets = TaskSets(TASKS, HELD)
     try:
-        asyncio.run(Controller(settings, folder, fleet, sets, store, log, signals).run())
+        asyncio.run(Controller(settings, folder, fleet, sets, store, log, source).run())
     finally:
         log.close()
     return store
