@@ -24,6 +24,9 @@ def main(endpoint: str, pages: str) -> None:
     import browsergym.core  # type: ignore[import-not-found]
     import browsergym.miniwob  # type: ignore[import-not-found]  # noqa: F401
     import gymnasium
+    from browsergym.core.action.highlevel import (  # type: ignore[import-not-found]
+        HighLevelActionSet,
+    )
     from playwright.sync_api import Browser, BrowserType
 
     connected: list[Browser] = []
@@ -38,9 +41,10 @@ def main(endpoint: str, pages: str) -> None:
     _say({"ready": True})
     for line in sys.stdin:
         asked = json.loads(line)
-        options: dict[str, Any] = {}
+        actions = HighLevelActionSet(subsets=["coord"])
+        options: dict[str, Any] = {"action_mapping": actions.to_python_code}
         if not asked["waits"]:
-            options = {"slow_mo": 0, "pre_observation_delay": 0.0}
+            options |= {"slow_mo": 0, "pre_observation_delay": 0.0}
         env = gymnasium.make(f"browsergym/miniwob.{asked['page']}", **options)
         begun = time.perf_counter()
         env.reset(seed=1)
